@@ -1,0 +1,22 @@
+# Doors to tox for those who have only Python (3.11 or newer, with its venv module) and make.
+PYTHON ?= python3
+VENV ?= .venv
+
+.PHONY: test test-contract lint demo
+
+test: $(VENV)/bin/tox
+	$(VENV)/bin/tox
+
+test-contract: $(VENV)/bin/tox
+	$(VENV)/bin/tox -e contract
+
+lint: $(VENV)/bin/tox
+	$(VENV)/bin/tox -e lint,typing
+
+demo: $(VENV)/bin/tox
+	@$(VENV)/bin/tox -q -e demo
+
+$(VENV)/bin/tox:
+	@$(PYTHON) -c 'import sys; sys.exit("fencepost needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet 'tox>=4.23'

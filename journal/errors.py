@@ -1,0 +1,220 @@
+"""
+The root of every error that fencepost raises, and the journal's own kinds.
+
+Rules for this file: a class is one reason.  It has a stable `code`, its
+details as typed fields, and one sentence that tells a person what happened
+and what to do next.  Catch `FencepostError` to catch them all; catch a kind
+(`Refused`, `BadInput`, `JournalError`) to tell whose turn it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+
+class FencepostError(Exception):
+    """
+    The root of the hierarchy; never raised itself.
+
+    A subclass lists its details as annotations; they are keyword arguments
+    of the constructor, attributes of the instance, and the keys of `details`.
+    """
+
+    #: Stable name of the reason, for programs.
+    code: ClassVar[str] = "error"
+    #: What a person reads; a format string over the fields.
+    sentence: ClassVar[str] = "something went wrong"
+    #: What the command line exits with.
+    exit_status: ClassVar[int] = 1
+    #: The code under which the HTTP wire reports it.
+    wire_code: ClassVar[str] = "value_error"
+    #: The HTTP status under which the wire reports it.
+    wire_status: ClassVar[int] = 400
+
+    def __init__(self, **details: object) -> None:
+        assert details.keys() == set(self.fields()), (type(self), details)
+        super().__init__()
+        self.__dict__.update(details)
+
+    @classmethod
+    def fields(cls) -> tuple[str, ...]:
+        """The names of the details, own and inherited, in order."""
+        names: dict[str, None] = {}
+        for base in reversed(cls.__mro__):
+            for name, kind in base.__dict__.get("__annotations__", {}).items():
+                if not str(kind).startswith("ClassVar"):
+                    names[name] = None
+        return tuple(names)
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The fields and their values, ready for JSON."""
+        return {name: self.__dict__[name] for name in self.fields()}
+
+    def __str__(self) -> str:
+        return self.sentence.format(**self.details)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.details)
+
+
+def _rebuild(kind: type[FencepostError], details: dict[str, object]) -> FencepostError:
+    return kind(**details)
+
+
+def every_error(root: type[FencepostError] = FencepostError) -> Iterator[type[FencepostError]]:
+    """Each concrete error class known to this process, the table of the documentation."""
+    for kind in root.__subclasses__():
+        yield from every_error(kind)
+        if "code" in kind.__dict__:
+            yield kind
+
+
+class BadInput(FencepostError):
+    """What the caller gave is not well formed.  Nothing was written; correct it and call again."""
+
+
+class JournalError(FencepostError):
+    """The store cannot do what was asked; the command itself may be fine."""
+
+    wire_code = "agent_configuration_error"
+    wire_status = 503
+
+
+class JournalConflict(JournalError):
+    """
+    A stream moved on since it was read, so the whole batch was refused.
+
+    Differs from a refusal of the mailbox: reading again and deciding again may
+    succeed.  The mailbox does that by itself, a bounded number of times.
+    """
+
+    code = "journal_conflict"
+    sentence = (
+        "{scope} {stream} is at version {actual_version}, not {expected_version}: read it again and decide again"
+    )
+    wire_code = "memory_conflict"
+    wire_status = 400
+    scope: str
+    stream: str
+    expected_version: int
+    actual_version: int
+
+
+class JournalBusy(JournalError):
+    """Another process holds the store's lock and did not let go within the time allowed."""
+
+    code = "journal_busy"
+    sentence = "{path} has been locked for {waited_ms} ms by {holder}: wait for it to finish, then try again"
+    path: str
+    waited_ms: int
+    holder: str
+
+
+class JournalCorrupt(JournalError):
+    """
+    The journal is damaged where a crash cannot have damaged it.
+
+    Nothing was cut or rewritten, what is intact can still be read, and every
+    write is refused until a person has looked.
+    """
+
+    code = "journal_corrupt"
+    sentence = (
+        "{file} is damaged at byte {offset} ({why}): writing is refused and nothing was changed; "
+        "`fencepost journal verify` shows what is intact; restore the file from a copy"
+    )
+    file: str
+    offset: int
+    why: str
+
+
+class JournalUnavailable(JournalError):
+    """The operating system refused to read or write the store."""
+
+    code = "journal_unavailable"
+    sentence = "{path}: {why}; nothing was acknowledged: mend the cause, then try again"
+    path: str
+    why: str
+
+
+class JournalFull(JournalError):
+    """There is no room on the disk.  The write failed whole and earlier state is intact."""
+
+    code = "disk_full"
+    sentence = "{path}: no room on the disk; nothing was written: free some space, then try again"
+    path: str
+
+
+class SyncFailed(JournalError):
+    """
+    The disk did not confirm a write, so whether it survives is unknown.
+
+    The sync is never tried again.  The next write starts from what the disk
+    is known to hold (Rebello et al., "Can Applications Recover from fsync
+    Failures?", USENIX ATC 2020).
+    """
+
+    code = "outcome_unknown"
+    sentence = (
+        "{path}: the disk did not confirm the write ({why}), so it may or may not be there: "
+        "look for it before repeating the command"
+    )
+    path: str
+    why: str
+
+
+class NotAStore(JournalError):
+    """The folder exists and holds something, but not a fencepost store."""
+
+    code = "not_a_store"
+    sentence = "{path} is not a fencepost store ({why}): give another --root, or an empty folder"
+    path: str
+    why: str
+
+
+class NewerStore(JournalError):
+    """The store was written by a newer fencepost than this one."""
+
+    code = "newer_store"
+    sentence = "{path} has store format {found}, and this fencepost knows format {known}: upgrade fencepost"
+    wire_code = "memory_format_unsupported"
+    path: str
+    found: int
+    known: int
+
+
+class ReadOnlyStore(JournalError):
+    """This handle was opened for reading, or the file system is mounted read-only."""
+
+    code = "read_only_store"
+    sentence = "{path} is open for reading only: open it for writing, or use another --root"
+    path: str
+
+
+class ForkedHandle(JournalError):
+    """A forked child used the handle that its parent opened."""
+
+    code = "forked_handle"
+    sentence = "this store was opened by process {opener}, and process {user} is its child: open the store again there"
+    opener: int
+    user: int
+
+
+class ClosedHandle(JournalError):
+    """The handle was closed before this call."""
+
+    code = "closed_handle"
+    sentence = "{path} was closed: open it again"
+    path: str
+
+
+class BatchTooLarge(BadInput):
+    """A batch has more events or bytes than one frame can carry."""
+
+    code = "batch_too_large"
+    sentence = "a batch of {events} events and {size_bytes} bytes is over the limit ({limit}): split it"
+    events: int
+    size_bytes: int
+    limit: str

@@ -1,0 +1,257 @@
+"""
+One batch as one line of text, and what a line proves.
+
+Rules for this file: bytes in, values out; no file handle anywhere.  Nothing
+here decides what to do about damage, only what is there.
+
+The layout is specified in the docstring of `fencepost.journal`.  Three things
+prove each other: the digest proves the header, the header names the digest of
+the frame before it, and for each event the header holds a commitment (the
+SHA-256 of its slot, a random salt included).  So a frame proves itself alone,
+the log is a chain, and one slot can be erased later without touching either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import orjson
+
+from fencepost.journal.errors import BatchTooLarge
+from fencepost.journal.event import Batch, Checkpoint, Commit, Event
+
+#: The digest that the first frame names.
+GENESIS: Final = "0" * 64
+#: Disks write whole sectors; a torn write leaves some of them untouched, which is to say zero.
+SECTOR_BYTES: Final = 512
+#: Events in one batch.  With the header's share of each it bounds a header to well under its 8 digits.
+BATCH_EVENTS_MAX: Final = 1_000
+#: Bytes of all slots of one batch: a full batch of text in its largest JSON form, well under 9 digits.
+BATCH_BYTES_MAX: Final = 256 << 20
+
+_HEX64: Final = 64
+_PREFIX: Final = re.compile(rb"([0-9a-f]{64}) ([0-9]{8}) ([0-9]{9}) ")
+_PREFIX_BYTES: Final = 64 + 1 + 8 + 1 + 9 + 1
+#: A slot is `{"salt":"<32 hex>","data":<JSON>}`.
+_SLOT_HEAD: Final = b'{"salt":"'
+_SLOT_MID: Final = b'","data":'
+_DATA_FROM: Final = len(_SLOT_HEAD) + 32 + len(_SLOT_MID)
+
+_sha256 = hashlib.sha256
+
+
+@attrs.frozen(slots=False)
+class Slot:
+    """What the header says of one event, and where its bytes are."""
+
+    offset: int
+    length: int
+    commit: str
+
+
+@attrs.frozen(slots=False)
+class Header:
+    """
+    A frame whose header proves itself, whatever has become of its payload.
+
+    Attributes:
+        digest: Its digest, in hex.
+        fields: The header as JSON: prev, seq, durable, at, actor, events, and erases where there are some.
+        offset: Where the frame begins.
+        payload: Where the payload begins.
+        end: Where the frame ends, if it is whole.
+    """
+
+    digest: str
+    fields: dict[str, Any]
+    offset: int
+    payload: int
+    end: int
+
+    @property
+    def seq(self) -> int:
+        """The sequence number of its first event."""
+        return int(self.fields["seq"])
+
+    @property
+    def last(self) -> int:
+        """The sequence number of its last event."""
+        return self.seq + len(self.fields["events"]) - 1
+
+    @property
+    def durable(self) -> int:
+        """The highest sequence number that was known to be on the disk when this frame was written."""
+        return int(self.fields["durable"])
+
+    @property
+    def erases(self) -> tuple[int, ...]:
+        """The sequence numbers whose slots this frame erases."""
+        return tuple(self.fields.get("erases", ()))
+
+
+def encode(
+    batch: Batch, seq: int, prev: str, durable: int, versions: Sequence[int], salts: Sequence[str], macs: Sequence[str | None]
+) -> tuple[str, bytes]:
+    """
+    A batch as a frame.
+
+    Args:
+        batch: What to write.
+        seq: The sequence number of its first event.
+        prev: The digest of the frame before it.
+        durable: The highest sequence number known to be on the disk.
+        versions: The version of each event in its stream.
+        salts: 32 random hex digits for each event.
+        macs: The keyed digest of each event's idempotency key, or None.
+
+    Returns:
+        Its digest in hex, and its bytes.
+
+    Raises:
+        BatchTooLarge: One frame cannot carry it.
+    """
+    slots = [
+        b"".join((_SLOT_HEAD, salt.encode(), _SLOT_MID, event.data, b"}"))
+        for event, salt in zip(batch.events, salts, strict=True)
+    ]
+    size_bytes = sum(map(len, slots))
+    if not 0 < len(slots) <= BATCH_EVENTS_MAX or size_bytes > BATCH_BYTES_MAX:
+        limit = f"1 to {BATCH_EVENTS_MAX} events, {BATCH_BYTES_MAX} bytes"
+        raise BatchTooLarge(events=len(slots), size_bytes=size_bytes, limit=limit)
+    entries = []
+    for event, slot, version, mac in zip(batch.events, slots, versions, macs, strict=True):
+        entry: dict[str, Any] = {
+            "scope": event.scope,
+            "stream": event.stream,
+            "version": version,
+            "type": event.type,
+            "len": len(slot),
+            "commit": _sha256(slot).hexdigest(),
+        }
+        if mac is not None:
+            entry["key"] = mac
+        entries.append(entry)
+    fields: dict[str, Any] = {
+        "prev": prev,
+        "seq": seq,
+        "durable": durable,
+        "at": batch.at,
+        "actor": batch.actor,
+        "events": entries,
+    }
+    if batch.erases:
+        fields["erases"] = batch.erases
+    header = orjson.dumps(fields, option=orjson.OPT_UTC_Z)
+    payload_bytes = size_bytes + len(slots) + 1
+    rest = b"%08d %09d %b" % (len(header), payload_bytes, header)
+    digest = _sha256(rest).hexdigest()
+    return digest, b"".join((digest.encode(), b" ", rest, b" [", b",".join(slots), b"]\n"))
+
+
+def header_at(buffer: bytes, offset: int) -> Header | None:
+    """The frame that begins at the offset, if its header is there and proves itself."""
+    match = _PREFIX.match(buffer, offset)
+    if match is None:
+        return None
+    start = offset + _PREFIX_BYTES
+    payload = start + int(match[2]) + 1
+    proven = buffer[offset + _HEX64 + 1 : payload - 1]
+    if _sha256(proven).hexdigest().encode() != match[1]:
+        return None
+    return Header(match[1].decode(), orjson.loads(proven[19:]), offset, payload, payload + int(match[3]) + 1)
+
+
+def headers(buffer: bytes, after: int) -> Iterator[Header]:
+    """Every frame behind the offset whose header proves itself, wherever it begins."""
+    for match in _PREFIX.finditer(buffer, after + 1):
+        header = header_at(buffer, match.start())
+        if header is not None:
+            yield header
+
+
+def is_erased(slot: bytes) -> bool:
+    """An erased slot is `null`, filled up with spaces."""
+    return slot[:4] == b"null" and not slot[4:].strip(b" ")
+
+
+def commit_at(
+    buffer: bytes, header: Header, segment: int, erased: Collection[int] = (), base: int = 0
+) -> Commit | None:
+    """
+    The whole frame, if its payload is what the header commits to.
+
+    Args:
+        buffer: The segment, or a part of it.
+        header: The frame's proven header.
+        segment: The segment's first sequence number.
+        erased: Sequence numbers whose slots a later frame erases.  Erasing may have been interrupted.
+        base: The byte of the segment at which the buffer begins.
+
+    Returns:
+        The batch, or None where a byte of the payload is not as it was written.
+    """
+    fields, cursor = header.fields, header.payload
+    at, actor, seq = fields["at"], fields["actor"], fields["seq"]
+    if len(buffer) < header.end or buffer[cursor - 1 : cursor] != b" ":
+        return None
+    joint = b"["
+    events = []
+    for entry in fields["events"]:
+        begin = cursor + 1
+        if buffer[cursor:begin] != joint:
+            return None
+        cursor = begin + entry["len"]
+        slot = buffer[begin:cursor]
+        data: bytes | None = slot[_DATA_FROM:-1]
+        if _sha256(slot).hexdigest() != entry["commit"]:
+            if seq not in erased:
+                return None
+            data = None
+        elif seq in erased:
+            data = None  # the plan is not carried out yet, and already binds
+        events.append(
+            Event(
+                seq,
+                at,
+                actor,
+                entry["scope"],
+                entry["stream"],
+                entry["version"],
+                entry["type"],
+                data,
+                entry.get("key"),
+            )
+        )
+        seq += 1
+        joint = b","
+    if buffer[cursor : header.end] != b"]\n":
+        return None
+    end = Checkpoint(seq - 1, header.digest, segment, base + header.end)
+    return Commit(tuple(events), header.digest, segment, base + header.offset, end)
+
+
+def recorded(
+    batch: Batch, digest: str, begin: int, end: Checkpoint, versions: Sequence[int], macs: Sequence[str | None]
+) -> Commit:
+    """What `commit_at` reads back from a frame that was just encoded, without reading it back."""
+    at = batch.at.isoformat()[:-6] + "Z"
+    first = end.seq - len(batch.events) + 1
+    events = tuple(
+        Event(seq, at, batch.actor, event.scope, event.stream, version, event.type, event.data, mac)
+        for seq, (event, version, mac) in enumerate(zip(batch.events, versions, macs, strict=True), first)
+    )
+    return Commit(events, digest, end.segment, begin, end)
+
+
+def has_zero_piece(buffer: bytes, begin: int, end: int) -> bool:
+    """Is some piece of the range, cut at sector boundaries, nothing but zeros: was it never written?"""
+    while begin < end:
+        stop = min((begin // SECTOR_BYTES + 1) * SECTOR_BYTES, end)
+        if buffer.count(0, begin, stop) == stop - begin:
+            return True
+        begin = stop
+    return False

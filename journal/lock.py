@@ -1,0 +1,194 @@
+"""
+The locks: who may append, and who syncs.
+
+Both are locks of the operating system on files that are never removed, so a
+process that dies lets go at once and a file left behind locks nobody out.
+flock belongs to the open file: threads of one process share it, and so would a
+forked child.  So each lock has a thread lock in front of it, and a forked child
+drops its copy of the file.
+
+This is coordination on one machine.  A network file system may lock only for
+its own client; `network_filesystem` tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from portalocker.constants import LockFlags
+from portalocker.exceptions import AlreadyLocked, BaseLockException
+from portalocker.portalocker import FlockLocker
+
+from fencepost.journal.disk import PRIVATE_FILE
+from fencepost.journal.errors import JournalBusy, JournalUnavailable
+
+#: How long to wait for the append lock: long enough for any append, short enough for a person.
+LOCK_WAIT_MS_DEFAULT: Final = 10_000
+#: portalocker's own wait between tries is 250 ms, which starves writers for longer than a whole append takes.
+_RETRY_FIRST_S: Final = 0.000_05
+_RETRY_MOST_S: Final = 0.002
+
+_flock: Final = FlockLocker()
+_TRY: Final = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
+_open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
+
+
+class FileLock:
+    """
+    An exclusive lock on one file, for threads and processes.
+
+    Raises:
+        OSError: The lock file cannot be opened or made.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._threads = threading.Lock()
+        self._fd = self._open()
+        _open_locks.add(self)
+
+    def _open(self) -> int:
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        if os.fstat(fd).st_mode & 0o777 != PRIVATE_FILE:
+            os.fchmod(fd, PRIVATE_FILE)
+        return fd
+
+    def close(self) -> None:
+        """Let go of the file.  The file itself stays."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _try_file(self) -> bool:
+        try:
+            _flock.lock(self._fd, _TRY)
+        except AlreadyLocked:
+            return False
+        except BaseLockException as error:
+            raise JournalUnavailable(path=self.path, why=f"it cannot be locked ({error.strerror})") from error
+        if self._is_same_file():
+            return True
+        # Somebody replaced the lock file, against the rules: what was locked locks nobody out.
+        _flock.unlock(self._fd)
+        os.close(self._fd)
+        self._fd = self._open()
+        return False
+
+    def _is_same_file(self) -> bool:
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        here = os.fstat(self._fd)
+        return (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)
+
+    def try_acquire(self) -> bool:
+        """Take the lock if nobody holds it."""
+        if not self._threads.acquire(blocking=False):
+            return False
+        try:
+            taken = self._try_file()
+        except BaseException:
+            self._threads.release()
+            raise
+        if not taken:
+            self._threads.release()
+        return taken
+
+    def acquire(self, wait_ms: int, holder: Callable[[], str]) -> None:
+        """
+        Take the lock, waiting for it if need be.
+
+        Args:
+            wait_ms: For how long.
+            holder: Says who holds it, for the error.
+
+        Raises:
+            JournalBusy: It was held all the while.
+            JournalUnavailable: The file cannot be locked at all.
+        """
+        deadline = time.monotonic() + wait_ms / 1000
+        pause_s = _RETRY_FIRST_S
+        if self._threads.acquire(timeout=wait_ms / 1000):
+            try:
+                while not self._try_file():
+                    if time.monotonic() >= deadline:
+                        raise JournalBusy(path=self.path, waited_ms=wait_ms, holder=holder())
+                    time.sleep(pause_s)
+                    pause_s = min(pause_s * 1.5, _RETRY_MOST_S)
+            except BaseException:
+                self._threads.release()
+                raise
+        else:
+            raise JournalBusy(path=self.path, waited_ms=wait_ms, holder="another thread of this process")
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        try:
+            if self._fd >= 0:
+                _flock.unlock(self._fd)
+        finally:
+            self._threads.release()
+
+    @contextlib.contextmanager
+    def held(self, wait_ms: int, holder: Callable[[], str]) -> Iterator[None]:
+        """The lock for the length of a block."""
+        self.acquire(wait_ms, holder)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def drop_in_child(self) -> None:
+        """In a forked child: close the copy of the file, which would hold the parent's lock beyond its death."""
+        self.close()
+        self._threads = threading.Lock()
+
+
+def _drop_all_in_child() -> None:
+    for lock in list(_open_locks):
+        lock.drop_in_child()
+
+
+os.register_at_fork(after_in_child=_drop_all_in_child)
+
+
+def describe_process(pid: int) -> str:
+    """A process in words, as far as the system tells."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as handle:
+            words = handle.read(200).replace(b"\0", b" ").decode("utf-8", "backslashreplace").strip()
+    except OSError:
+        words = ""
+    if not pid:
+        return "a process that is not known"
+    printable = "".join(character if character.isprintable() else "?" for character in words)
+    return f"process {pid} ({printable})" if printable else f"process {pid}"
+
+
+#: File systems whose locks may not reach other machines (statfs(2), f_type), and what mounts call them.
+_NETWORK_TYPES: Final = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs"))
+
+
+def network_filesystem(path: str) -> str | None:
+    """The type of the network file system that the path is on; None on a local one, or where it cannot be told."""
+    try:
+        with open("/proc/self/mountinfo") as handle:
+            lines = handle.read().splitlines()
+    except OSError:
+        return None
+    best, found = "", None
+    where = os.path.realpath(path)
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        point = fields.split(" ")[4].replace("\\040", " ")
+        inside = where == point or where.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, found = point, rest.split(" ")[0]
+    return found if found in _NETWORK_TYPES else None

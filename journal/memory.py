@@ -1,0 +1,104 @@
+"""
+The journal in memory: the promises of `fencepost.journal.port`, written to be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt
+from fencepost.journal.event import Batch, Checkpoint, Commit
+from fencepost.journal.frame import encode, recorded
+from fencepost.journal.port import Heads, Stream
+from fencepost.journal.recovery import BEGINNING
+
+
+class MemoryJournal:
+    """A journal that lasts as long as the object.  Everything appended is durable at once."""
+
+    def __init__(self) -> None:
+        self._mutex: Final = threading.Lock()
+        self._commits: list[Commit] = []
+        self._versions: dict[Stream, int] = {}
+        self._keys: set[str] = set()
+        self._heads: Heads | None = None
+        self._closed = False
+
+    def attach(self, heads: Heads) -> None:
+        """See `fencepost.journal.port.Journal`; a journal that knows everything asks nobody."""
+        self._heads = heads
+
+    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+        """See `fencepost.journal.port.Journal`."""
+        with self._mutex:
+            if self._closed:
+                raise ClosedHandle(path="memory")
+            for stream, expected in expect.items():
+                actual = self._versions.get(stream, 0)
+                if actual != expected:
+                    raise JournalConflict(
+                        scope=stream[0], stream=stream[1], expected_version=expected, actual_version=actual
+                    )
+            last = self._commits[-1].end if self._commits else BEGINNING
+            versions = []
+            after = dict(self._versions)
+            for event in batch.events:
+                stream = (event.scope, event.stream)
+                after[stream] = after.get(stream, 0) + 1
+                versions.append(after[stream])
+            macs = [event.key and self.key_digest(event.scope, event.key) for event in batch.events]
+            if any(mac in self._keys for mac in macs):
+                raise JournalConflict(
+                    scope=batch.events[0].scope, stream="an idempotency key", expected_version=0, actual_version=1
+                )
+            salts = ["0" * 32] * len(batch.events)
+            digest, frame = encode(batch, last.seq + 1, last.digest, last.seq, versions, salts, macs)
+            end = Checkpoint(last.seq + len(batch.events), digest, 1, last.offset + len(frame))
+            commit = recorded(batch, digest, last.offset, end, versions, macs)
+            self._commits.append(commit)
+            self._versions = after
+            self._keys.update(mac for mac in macs if mac is not None)
+            return commit
+
+    def refresh(self) -> int:
+        """See `fencepost.journal.port.Journal`."""
+        return self._commits[-1].end.seq if self._commits else 0
+
+    def pending(self) -> Sequence[Commit]:
+        """See `fencepost.journal.port.Journal`."""
+        seq = self._heads.checkpoint().seq if self._heads is not None else 0
+        return tuple(commit for commit in self._commits if commit.end.seq > seq)
+
+    def trim(self) -> None:
+        """See `fencepost.journal.port.Journal`; there is nothing to forget."""
+
+    def settle(self, seq: int) -> None:
+        """See `fencepost.journal.port.Journal`; it is durable already."""
+
+    def durable(self) -> int:
+        """See `fencepost.journal.port.Journal`."""
+        return self.refresh()
+
+    def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
+        """See `fencepost.journal.port.Journal`."""
+        seq = after.seq if after is not None else 0
+        yield from [commit for commit in self._commits if commit.end.seq > seq]
+
+    def commit_at(self, segment: int, offset: int) -> Commit:
+        """See `fencepost.journal.port.Journal`."""
+        for commit in self._commits:
+            if commit.offset == offset:
+                return commit
+        raise JournalCorrupt(file="memory", offset=offset, why="no batch begins here")
+
+    def key_digest(self, scope: str, key: str) -> str:
+        """See `fencepost.journal.port.Journal`."""
+        return hmac.new(b"memory", f"{scope}\0{key}".encode(), hashlib.sha256).hexdigest()
+
+    def close(self) -> None:
+        """See `fencepost.journal.port.Journal`."""
+        self._closed = True

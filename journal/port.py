@@ -1,0 +1,91 @@
+"""
+What a journal promises, whichever backend keeps it.
+
+`fencepost.mailbox.testing` holds the contract suite that a backend is run
+through; the docstrings here are what it checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from fencepost.journal.event import Batch, Checkpoint, Commit
+
+#: A stream: its scope and its name within the scope.
+Stream: TypeAlias = tuple[str, str]
+
+
+class Heads(Protocol):
+    """What somebody who folds the journal knows of its streams, up to a checkpoint."""
+
+    def checkpoint(self) -> Checkpoint:
+        """The place up to which the events have been taken in."""
+
+    def version(self, stream: Stream) -> int:
+        """The version of a stream there; 0 where it has no event."""
+
+    def knows_key(self, digest: str) -> bool:
+        """Does an event there carry the idempotency key of that digest?"""
+
+
+class Journal(Protocol):
+    """An ordered log of batches."""
+
+    def attach(self, heads: Heads) -> None:
+        """Let the journal ask `heads` for versions, so that it need not read itself from the beginning."""
+
+    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+        """
+        Append a batch whole, and return once it is durable.
+
+        Args:
+            batch: The events.
+            expect: The version that each stream of the batch must be at before it; 0 for a new stream.
+
+        Raises:
+            JournalConflict: A stream is at another version, or an idempotency key has been used.  Nothing was written.
+            JournalError: It could not be written, or (`SyncFailed`) its outcome is unknown.
+        """
+
+    def refresh(self) -> int:
+        """Learn what others have appended; the sequence number of the last event, durable or not."""
+
+    def pending(self) -> Sequence[Commit]:
+        """The batches behind the heads' checkpoint that this handle knows of, durable or not."""
+
+    def trim(self) -> None:
+        """Forget the pending batches that the heads have taken in."""
+
+    def settle(self, seq: int) -> None:
+        """
+        Return once everything up to the event is durable.
+
+        Raises:
+            SyncFailed: It could not be made durable.
+        """
+
+    def durable(self) -> int:
+        """The sequence number of the last durable event."""
+
+    def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
+        """
+        The durable batches behind a place, in order; all of them where none is given.
+
+        Raises:
+            JournalCorrupt: At the first damaged byte, after everything intact before it.
+        """
+
+    def commit_at(self, segment: int, offset: int) -> Commit:
+        """
+        The batch at a place that a `Commit` named.
+
+        Raises:
+            JournalCorrupt: It is not there.
+        """
+
+    def key_digest(self, scope: str, key: str) -> str:
+        """The keyed digest under which an idempotency key of that scope is recorded."""
+
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""

@@ -1,0 +1,107 @@
+"""
+Reading a journal, by whoever has its files: a writer, a reader beside it, an auditor.
+
+Nothing here needs a lock.  What is durable does not change, but for the slots
+that a later frame erases, and that frame is on the disk before the first of
+them is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Final
+
+import attrs
+
+from fencepost.journal.errors import JournalCorrupt
+from fencepost.journal.event import Checkpoint, Commit
+from fencepost.journal.frame import commit_at, header_at
+from fencepost.journal.scan import Tail, erased_by, is_blank, scan
+from fencepost.journal.segments import Segments
+
+#: Read this much at first; enough for all that others write between two looks.
+_CHUNK_BYTES: Final = 128 << 10
+
+
+def read_commits(segments: Segments, after: Checkpoint, *, through: int) -> Iterator[Commit]:
+    """
+    The batches behind a place, in order.
+
+    Args:
+        segments: Where they stand.
+        after: The place to begin at.
+        through: The last event wanted.
+
+    Raises:
+        JournalCorrupt: At the first byte that is not as it was written, after everything intact before it.
+    """
+    place = after
+    size: int | None = _CHUNK_BYTES
+    while place.seq < through:
+        buffer = segments.read(place.segment, place.offset, size)
+        base = place.offset
+        for commit in _commits(buffer, place, base):
+            yield commit
+            place = commit.end
+            if place.seq >= through:
+                return
+        if size is not None and len(buffer) == size:
+            # The last frame of the chunk was cut short; one that is longer than a chunk needs the whole rest.
+            size = _CHUNK_BYTES if place.offset > base else None
+        else:
+            place = yield from _careful(segments, place)
+            size = _CHUNK_BYTES
+
+
+def _commits(buffer: bytes, place: Checkpoint, base: int) -> Iterator[Commit]:
+    """The good frames of a buffer that begins at `base`, up to the first that is not."""
+    while True:
+        header = header_at(buffer, place.offset - base)
+        if header is None or header.fields["prev"] != place.digest or header.seq != place.seq + 1:
+            return
+        commit = commit_at(buffer, header, place.segment, base=base)
+        if commit is None:
+            return
+        yield commit
+        place = commit.end
+
+
+def _careful(segments: Segments, place: Checkpoint) -> Generator[Commit, None, Checkpoint]:
+    """What stands where no plain good frame does: the end of a segment, an erased slot, or damage."""
+    buffer = segments.read(place.segment)
+    following = [first for first in segments.firsts() if first > place.segment]
+    if is_blank(buffer, place.offset):
+        if following and following[0] == place.seq + 1:
+            return attrs.evolve(place, segment=following[0], offset=0)
+        why = f"nothing stands behind sequence {place.seq}, which was on the disk"
+        raise JournalCorrupt(file=segments.path(place.segment), offset=place.offset, why=why)
+    erased = erased_by(buffer).union(*(erased_by(segments.read(first)) for first in following))
+    found = scan(buffer, place, more_follows=bool(following), erased=erased)
+    yield from found.commits
+    if not found.commits:
+        why = found.why if found.tail is not Tail.CLEAN else "it is not what was written"
+        raise JournalCorrupt(file=segments.path(place.segment), offset=place.offset, why=why)
+    return found.end
+
+
+def read_commit(segments: Segments, segment: int, offset: int) -> Commit:
+    """
+    The batch at a place.
+
+    Raises:
+        JournalCorrupt: It is not there.
+    """
+    buffer = segments.read(segment, offset, 8 << 10)
+    header = header_at(buffer, 0)
+    if header is None or header.end > len(buffer):
+        buffer = segments.read(segment, offset, None if header is None else header.end)
+        header = header_at(buffer, 0)
+    commit = header and commit_at(buffer, header, segment, base=offset)
+    if commit is None and header is not None:
+        erased = frozenset[int]().union(
+            *(erased_by(segments.read(first)) for first in segments.firsts() if first >= segment)
+        )
+        commit = commit_at(buffer, header, segment, erased, base=offset)
+    if commit is None:
+        raise JournalCorrupt(file=segments.path(segment), offset=offset, why="the frame that stood here is not whole")
+    return commit

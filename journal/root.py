@@ -1,0 +1,139 @@
+"""
+The root folder of a store, and the little file that says what it is.
+
+    <root>/                     0700
+      .store.lock .sync.lock    0600, never removed
+      store.json                what the root is: format, id, generation, key
+      watermark                 a hint that is shared by running processes; see `fencepost.journal.watermark`
+      journal/<first seq>.log   0600, segments
+      journal/torn/             what was cut from a torn tail
+      index-<generation>.sqlite what whoever folds the events keeps; it comes back when it is deleted
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import uuid
+from typing import Final
+
+import attrs
+import orjson
+
+from fencepost.journal.disk import Disk, write_whole
+from fencepost.journal.errors import NewerStore, NotAStore
+
+#: The layout of a root that is written and understood here.
+ROOT_FORMAT: Final = 1
+STORE_LOCK: Final = ".store.lock"
+SYNC_LOCK: Final = ".sync.lock"
+STORE_FILE: Final = "store.json"
+WATERMARK: Final = "watermark"
+JOURNAL: Final = "journal"
+TORN: Final = "torn"
+
+#: What may stand in a folder that is about to become a store.
+_OUR_LOCKS: Final = frozenset((STORE_LOCK, SYNC_LOCK))
+
+
+@attrs.frozen
+class Identity:
+    """
+    What `store.json` says, and which file said so.
+
+    Attributes:
+        id: A uuid, new for each store.
+        generation: Grows when the journal is replaced or the index is made anew.
+        key: The secret under which idempotency keys are digested.
+        file: The inode and modification time in nanoseconds of the file that was read.
+    """
+
+    id: str
+    generation: int
+    key: bytes = attrs.field(repr=False)
+    file: tuple[int, int]
+
+    def digest(self, scope: str, key: str) -> str:
+        """The keyed digest of an idempotency key, in hex: it tells a repeat and tells nothing else."""
+        return hmac.new(self.key, f"{scope}\0{key}".encode(), hashlib.sha256).hexdigest()
+
+
+def file_mark(root: str) -> tuple[int, int]:
+    """Which `store.json` stands there: inode, modification time in nanoseconds."""
+    found = os.stat(os.path.join(root, STORE_FILE))
+    return found.st_ino, found.st_mtime_ns
+
+
+def read_identity(root: str) -> Identity:
+    """
+    What the root says it is.
+
+    Raises:
+        NotAStore: It holds no readable `store.json`.
+        NewerStore: A newer fencepost wrote it.
+    """
+    path = os.path.join(root, STORE_FILE)
+    try:
+        file = file_mark(root)
+        with open(path, "rb") as handle:
+            fields = orjson.loads(handle.read())
+        found = fields["format"]
+        if type(found) is int and found > ROOT_FORMAT:
+            raise NewerStore(path=root, found=found, known=ROOT_FORMAT)
+        if found != ROOT_FORMAT:
+            raise NotAStore(path=root, why=f"store.json has format {found!r}")
+        return Identity(str(uuid.UUID(fields["id"])), int(fields["generation"]), bytes.fromhex(fields["key"]), file)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        why = "it has no store.json" if os.path.isdir(root) else "it does not exist"
+        raise NotAStore(path=root, why=why) from error
+    except (orjson.JSONDecodeError, LookupError, TypeError, ValueError) as error:
+        raise NotAStore(path=root, why="its store.json is damaged") from error
+
+
+def write_identity(root: str, disk: Disk, *, id: str, generation: int, key: bytes) -> None:
+    """Say what the root is; the commit point of creating a store and of every new generation."""
+    fields = {"format": ROOT_FORMAT, "id": id, "generation": generation, "key": key.hex()}
+    write_whole(disk, os.path.join(root, STORE_FILE), orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def make_root(root: str, disk: Disk) -> None:
+    """
+    Make the folder, so that there is something to lock.
+
+    Raises:
+        NotAStore: The path is taken by something that is neither a store nor empty.
+        OSError: The folder cannot be made.
+    """
+    missing = []
+    folder = root
+    while not os.path.isdir(folder):
+        if os.path.lexists(folder):
+            raise NotAStore(path=root, why=f"{folder} is not a folder")
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):
+        disk.make_folder(folder)
+        disk.sync_folder(os.path.dirname(folder))
+    if STORE_FILE not in (names := set(disk.names(root))) and names - _OUR_LOCKS - {JOURNAL, WATERMARK}:
+        if not any(name.startswith(f".{STORE_FILE}.") for name in names):
+            raise NotAStore(path=root, why="it has other files in it and no store.json")
+
+
+def make_store(root: str, disk: Disk) -> None:
+    """
+    Make an empty store of the root unless it is one; under the lock.
+
+    A crash in the middle leaves no `store.json`, and the next caller begins again.
+    """
+    if os.path.exists(os.path.join(root, STORE_FILE)):
+        return
+    journal = os.path.join(root, JOURNAL)
+    disk.make_folder(journal)
+    disk.make_folder(os.path.join(journal, TORN))
+    disk.sync_folder(journal)
+    disk.sync_folder(root)
+    if any(name.endswith(".log") for name in disk.names(journal)):
+        raise NotAStore(path=root, why="it has a journal and no store.json: restore that file from a copy")
+    write_identity(root, disk, id=str(uuid.uuid4()), generation=1, key=secrets.token_bytes(32))

@@ -1,0 +1,192 @@
+"""
+The watermark: how far the journal has been written and synced, shared through memory.
+
+It is one page of 64-bit words that every process on the machine maps.  It saves
+each of them from reading the journal to find its end.  It is never synced and
+never believed: the page is good only for the boot it was written in, the words
+about the tail carry a checksum, and whoever appends looks at the journal itself
+first.  Whatever does not fit means reading the last segment again.
+
+The word `durable` is written by whoever syncs, without the append lock; one
+aligned word is read and written whole (`memoryview.cast`, not `struct`, whose
+bytes can be seen half written).
+
+Rules for this file: standard library only and no attrs, because the quickest
+commands read the watermark too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from typing import Final
+
+_LAYOUT: Final = 0x31_70_65_63_6E_65_66  # "fencep1"
+_SIZE: Final = 4096
+
+# The tail: written under the append lock, guarded by the checksum behind it.
+_TAIL: Final = slice(0, 13)
+_STORE_INODE, _STORE_MTIME, _SEGMENT, _SEGMENT_INODE, _SEQ, _OFFSET, _LAST, _DIGEST = 2, 3, 4, 5, 6, 7, 8, 9
+_CHECKSUM: Final = 13
+# Words that stand alone.
+_DURABLE, _POISON, _EPOCH, _HOLDER = 14, 15, 16, 17
+
+
+def boot_id() -> int:
+    """A number that is another one after each start of the machine."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as handle:
+            return int(handle.read(18).replace("-", ""), 16)
+    except OSError:
+        return _boot_id_elsewhere()
+
+
+def _boot_id_elsewhere() -> int:
+    import subprocess
+
+    try:
+        answer = subprocess.run(
+            ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, timeout=5, check=True, text=True
+        ).stdout
+        return int(answer.strip().replace("-", "")[:16], 16)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return os.getpid()  # no way to know: every process looks for itself
+
+
+class Mark:
+    """
+    What the watermark says of the tail.
+
+    Attributes:
+        store: Inode and modification time of the `store.json` it belongs to.
+        segment: The open segment, by its first sequence number; `inode` is its file's.
+        seq: The last event written.
+        offset: The byte behind the last frame.
+        last: The byte at which the last frame begins; equal to `offset` in a new segment.
+        digest: The digest of the last frame, in hex.
+    """
+
+    __slots__ = ("digest", "inode", "last", "offset", "segment", "seq", "store")
+
+    def __init__(
+        self, store: tuple[int, int], segment: int, inode: int, seq: int, offset: int, last: int, digest: str
+    ) -> None:
+        self.store = store
+        self.segment = segment
+        self.inode = inode
+        self.seq = seq
+        self.offset = offset
+        self.last = last
+        self.digest = digest
+
+
+class Watermark:
+    """
+    The mapped page.
+
+    Raises:
+        OSError: The file cannot be opened or made.
+    """
+
+    def __init__(self, path: str, *, write: bool = True) -> None:
+        flags = (os.O_RDWR | os.O_CREAT if write else os.O_RDONLY) | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o600)
+        try:
+            if os.fstat(fd).st_size < _SIZE:
+                if not write:
+                    raise OSError(f"{path} is too short")
+                os.fchmod(fd, 0o600)
+                # Real zeros, not a hole: on a full disk a hole would kill the process at the first store into the map.
+                os.pwrite(fd, bytes(_SIZE), 0)
+            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
+            self._map = mmap.mmap(fd, _SIZE, access=access)
+        finally:
+            os.close(fd)
+        self._words = memoryview(self._map).cast("Q")
+        self._boot = boot_id()
+
+    def close(self) -> None:
+        """Unmap the page."""
+        self._words.release()
+        self._map.close()
+
+    @property
+    def mark(self) -> Mark | None:
+        """The tail as it was last written, or None where that cannot be told."""
+        words = self._words
+        for _ in range(3):
+            checksum = words[_CHECKSUM]
+            raw = self._map[: _TAIL.stop * 8]
+            if words[_CHECKSUM] == checksum and zlib.crc32(raw) == checksum:
+                break
+        else:
+            return None
+        if words[0] != _LAYOUT or words[1] != self._boot:
+            return None
+        return Mark(
+            (words[_STORE_INODE], words[_STORE_MTIME]),
+            words[_SEGMENT],
+            words[_SEGMENT_INODE],
+            words[_SEQ],
+            words[_OFFSET],
+            words[_LAST],
+            raw[_DIGEST * 8 : _DIGEST * 8 + 32].hex(),
+        )
+
+    def write(self, mark: Mark) -> None:
+        """Say where the tail is; under the append lock."""
+        raw = b"".join(
+            word.to_bytes(8, "little" if _LITTLE else "big")
+            for word in (
+                _LAYOUT,
+                self._boot,
+                *mark.store,
+                mark.segment,
+                mark.inode,
+                mark.seq,
+                mark.offset,
+                mark.last,
+            )
+        ) + bytes.fromhex(mark.digest)
+        self._map[: len(raw)] = raw
+        self._words[_CHECKSUM] = zlib.crc32(raw)
+
+    @property
+    def durable(self) -> int:
+        """The last event known to be on the disk."""
+        return self._words[_DURABLE]
+
+    @durable.setter
+    def durable(self, seq: int) -> None:
+        self._words[_DURABLE] = seq
+
+    @property
+    def poisoned(self) -> bool:
+        """A sync failed, so what was written behind `durable` is in doubt."""
+        return self._words[_POISON] != 0
+
+    @poisoned.setter
+    def poisoned(self, value: bool) -> None:
+        self._words[_POISON] = value
+
+    @property
+    def epoch(self) -> int:
+        """Grows whenever something that was written and not durable has been taken back."""
+        return self._words[_EPOCH]
+
+    @epoch.setter
+    def epoch(self, value: int) -> None:
+        self._words[_EPOCH] = value
+
+    @property
+    def holder(self) -> int:
+        """The process that holds the append lock, or held it last."""
+        return self._words[_HOLDER]
+
+    @holder.setter
+    def holder(self, pid: int) -> None:
+        self._words[_HOLDER] = pid
+
+
+_LITTLE: Final = memoryview(b"\1\0\0\0\0\0\0\0").cast("Q")[0] == 1

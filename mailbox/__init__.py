@@ -1,0 +1,105 @@
+"""
+A durable mailbox for agent sessions.
+
+    from fencepost.mailbox import Mailbox, Mount, open_store
+
+    store = open_store("/var/lib/agents/mail")
+    box = Mailbox(store, [Mount("user:me/proj:app", "/project")], actor="host:scheduler")
+    sent = box.send("Look at the failing build.", actionable=True)
+
+    claimed = box.claim(sent.message.id, session="s-42", occurrence=1)
+    box.complete(sent.message.id, session="s-42", occurrence=1, token=claimed.message.lease.token, outcome="Fixed.")
+
+The story of a message: somebody sends it to a scope, a conversation in it, or
+for a later time.  It is listed to whoever receives it until a session says that
+it has read it (`ack`) or takes the work (`claim`).  A claim is a lease with a
+token; only who holds the token of the running lease can renew, release,
+complete or snooze.  A lease that runs out makes the message unread again, and
+its token is worth nothing from then on.  Each of these steps is an event;
+`fencepost.mailbox.lifecycle` is the table of them, and a document is what its
+events fold to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+
+    from fencepost.mailbox.addresses import Mode as Mode
+    from fencepost.mailbox.addresses import Mount as Mount
+    from fencepost.mailbox.aio import AsyncMailbox as AsyncMailbox
+    from fencepost.mailbox.box import Draft as Draft
+    from fencepost.mailbox.box import History as History
+    from fencepost.mailbox.box import Inbox as Inbox
+    from fencepost.mailbox.box import Mailbox as Mailbox
+    from fencepost.mailbox.errors import BadInput as BadInput
+    from fencepost.mailbox.errors import FencepostError as FencepostError
+    from fencepost.mailbox.errors import Refused as Refused
+    from fencepost.mailbox.message import Delivery as Delivery
+    from fencepost.mailbox.message import Message as Message
+    from fencepost.mailbox.message import Receipt as Receipt
+    from fencepost.mailbox.message import Status as Status
+    from fencepost.mailbox.store.port import Store as Store
+    from fencepost.mailbox.views import Listing as Listing
+
+_HOMES = {
+    "AsyncMailbox": "aio",
+    "BadInput": "errors",
+    "Delivery": "message",
+    "Draft": "box",
+    "FencepostError": "errors",
+    "History": "box",
+    "Inbox": "box",
+    "Listing": "views",
+    "Mailbox": "box",
+    "Message": "message",
+    "Mode": "addresses",
+    "Mount": "addresses",
+    "Receipt": "message",
+    "Refused": "errors",
+    "Status": "message",
+    "Store": "store.port",
+}
+
+__all__ = [
+    "AsyncMailbox",
+    "BadInput",
+    "Delivery",
+    "Draft",
+    "FencepostError",
+    "History",
+    "Inbox",
+    "Listing",
+    "Mailbox",
+    "Message",
+    "Mode",
+    "Mount",
+    "Receipt",
+    "Refused",
+    "Status",
+    "Store",
+    "open_store",
+]
+
+
+def open_store(where: str | os.PathLike[str]) -> Store:
+    """
+    The store of a folder, made if it is not there; `:memory:` for one that lasts as long as the object.
+
+    Raises:
+        JournalError: It is not a store, is newer than this program, or cannot be opened.
+    """
+    from fencepost.mailbox.store.over_journal import file_store, memory_store
+
+    return memory_store() if where == ":memory:" else file_store(where)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: a quick command needs almost none of them."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"fencepost.mailbox.{_HOMES[name]}"), name)

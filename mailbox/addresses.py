@@ -1,0 +1,122 @@
+"""
+Where messages go: scopes, mounts and conversations.
+
+A scope is where messages are kept.  A mount gives it a name in this process
+and says what may be done there.  Authority is what is mounted; a session id is
+routing, not proof of who somebody is.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+
+import attrs
+
+from fencepost.mailbox import shapes
+from fencepost.mailbox.errors import InvalidName, ReadOnlyMount, UnknownMount
+
+MESSAGES = "messages/"
+LINKS = "message-links/"
+
+
+class Mode(enum.Enum):
+    """What a mount allows: everything, nothing but reading, or changing only what stands there."""
+
+    READ_WRITE = "rw"
+    READ_ONLY = "ro"
+    EDIT_ONLY = "eo"
+
+
+@attrs.frozen
+class Mount:
+    """
+    A scope under a name such as `/project`.
+
+    Raises:
+        InvalidName: The scope or the path is not well formed.
+    """
+
+    scope: str = attrs.field()
+    path: str = attrs.field()
+    mode: Mode = Mode.READ_WRITE
+
+    @scope.validator
+    def _scope_is_well_formed(self, _: object, value: str) -> None:
+        shapes.scope(value)
+
+    @path.validator
+    def _path_is_well_formed(self, _: object, value: str) -> None:
+        if not value.startswith("/"):
+            raise InvalidName(field="mount", value=value, rule="a slash and a name, such as /project")
+        shapes.path(value[1:], "mount")
+
+
+class Mounts:
+    """
+    The scopes that a caller may use, in order; the first one is where an untargeted send goes.
+
+    Raises:
+        InvalidName: A path or a scope is mounted twice.
+    """
+
+    def __init__(self, mounts: Iterable[Mount]) -> None:
+        self._mounts = tuple(mounts)
+        self._by_name: dict[str, Mount] = {}
+        for mount in self._mounts:
+            for name in (mount.path, mount.scope):
+                if name in self._by_name:
+                    raise InvalidName(field="mount", value=name, rule="each scope and each path is mounted once")
+                self._by_name[name] = mount
+
+    def __iter__(self) -> Iterator[Mount]:
+        return iter(self._mounts)
+
+    @property
+    def names(self) -> str:
+        """The mounted paths, for a sentence."""
+        return ", ".join(mount.path for mount in self._mounts) or "nothing"
+
+    def find(self, target: str | None) -> Mount:
+        """
+        The mount of that path or scope; the first one where None is asked for.
+
+        Raises:
+            UnknownMount: Nothing of that name is mounted.
+        """
+        if target is None and self._mounts:
+            return self._mounts[0]
+        mount = self._by_name.get(target or "")
+        if mount is None:
+            raise UnknownMount(target=str(target)[:200], mounted=self.names)
+        return mount
+
+    def readable(self, target: str | None) -> tuple[str, ...]:
+        """
+        The scopes that a listing reads: the target's, or all that are mounted.
+
+        Raises:
+            UnknownMount: The target is not mounted, or nothing is.
+        """
+        if target is None and self._mounts:
+            return tuple(mount.scope for mount in self._mounts)
+        return (self.find(target).scope,)
+
+    def writable(self, target: str | None, *, new: bool) -> Mount:
+        """
+        The mount of that name, which must allow adding (`new`) or changing messages.
+
+        Raises:
+            UnknownMount: Nothing of that name is mounted.
+            ReadOnlyMount: The mount does not allow it.
+        """
+        mount = self.find(target)
+        if mount.mode is Mode.READ_ONLY or (new and mount.mode is Mode.EDIT_ONLY):
+            raise ReadOnlyMount(target=mount.path, mode=mount.mode.value)
+        return mount
+
+
+def link_path(session: str, parent: str) -> str:
+    """The path of the document that says that a session continues a conversation."""
+    return f"{LINKS}{session}/{parent}"
+

@@ -1,0 +1,253 @@
+"""
+`fencepost messages`: the ten commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from fencepost.mailbox.box import Mailbox, utc_now
+from fencepost.mailbox.cli import show
+from fencepost.mailbox.cli.options import Where, needed, said, storage, whole
+from fencepost.mailbox.message import Delivery, Receipt
+from fencepost.mailbox.views import Listing
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SESSION_RULE = "name the session that acts; it is never guessed"
+
+
+@click.group()
+def messages() -> None:
+    """
+    Send messages and reminders, and work on them.
+
+    A message is unread until a session acknowledges or claims it; listing and viewing never do.  Work is claimed for
+    30 minutes under a token, which renew, release, complete and snooze need.  --occurrence says which coming of the
+    message you mean, so that nothing old is done to something new.
+    """
+
+
+_target = click.option("--target", help="A mounted path or scope, such as /project or /user.")
+_session = click.option("--session", help="The session that acts.")
+_about_message = [
+    click.option("--message-id", metavar="UUID", help="Which message."),
+    click.option("--occurrence", metavar="N", help="Which occurrence of it, as list and view show it."),
+]
+_token = click.option("--token", help="What claim returned.")
+_outcome = [
+    click.option("--outcome", help="What came of it."),
+    click.option("--outcome-file", metavar="FILE", help="The outcome from a file, or - for standard input."),
+]
+_times = [
+    click.option("--due-at", metavar="TIME", help="When, with an offset: 2026-11-30T14:00:00Z."),
+    click.option("--delay-seconds", metavar="N", help="Or how many seconds from now."),
+]
+
+
+def _options(*decorators: Any) -> Callable[[F], F]:
+    def decorate(command: F) -> F:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+def _answer(where: Where, done: str, receipt: Receipt) -> None:
+    if where.json:
+        show.print_json(show.receipt_json(receipt))
+    else:
+        show.print_receipt(done, receipt, utc_now())
+
+
+@messages.command()
+@_options(
+    _target,
+    click.option("--body", help="What to say. For long or odd text use --body-file."),
+    click.option("--body-file", metavar="FILE", help="The body from a file, or - for standard input."),
+    click.option("--session", help="The sending session, for the record; it may cancel what it sent."),
+    click.option("--conversation", help="Send to this conversation and its continuations only."),
+    click.option("--turn", metavar="N", help="A turn of that conversation."),
+    click.option("--about", metavar="CONVERSATION", help="What it annotates, without changing who receives it."),
+    click.option("--about-turn", metavar="N", help="A turn of that one."),
+    click.option(
+        "--delivery", type=click.Choice([each.value for each in Delivery]), default="next_activity", show_default=True
+    ),
+    click.option("--actionable", is_flag=True, help="There is work to claim. A dated reminder always has some."),
+    *_times,
+    click.option("--idempotency-key", metavar="KEY", help="Repeating with the same key and content sends once."),
+)
+@storage
+def send(
+    where: Where,
+    body: str | None,
+    body_file: str | None,
+    turn: str | None,
+    about_turn: str | None,
+    delay_seconds: str | None,
+    conversation: str | None,
+    **rest: Any,
+) -> None:
+    """
+    Send a message, or with a time a reminder.
+
+    It is stored durably when the command returns. Nobody need be there to receive it.
+
+    \b
+    fencepost messages send --body "Look at the failing build" --actionable
+    fencepost messages send --target /user --body "Renew the certificate" --delay-seconds 1296000
+    git log -1 | fencepost messages send --body-file -
+    """
+    text = needed(said(body, body_file, "body"), "body", "say something with --body or --body-file")
+    with _opened(where, to_read=False) as box:
+        receipt = box.send(
+            text,
+            conversation=conversation,
+            turn=whole(turn, "turn"),
+            about_turn=whole(about_turn, "about_turn"),
+            delay_seconds=whole(delay_seconds, "delay_seconds"),
+            **rest,
+        )
+        if where.json:
+            document = show.receipt_json(receipt)
+            show.print_json({**document, "repeated": True} if receipt.repeated else document)
+            return
+        show.print_receipt("Sent", receipt, utc_now())
+        if conversation is not None and not box.store.has_seen(conversation):
+            show.note(f"nothing has been heard of conversation {conversation} yet; the message waits for it")
+
+
+@messages.command("list")
+@_options(
+    _target,
+    click.option("--session", help="The session that reads; without one, what is for everybody."),
+    click.option("--status", type=click.Choice([each.value for each in Listing]), default="unread", show_default=True),
+    click.option("--limit", metavar="N", default="50", show_default=True, help="How many at most, 1 to 500."),
+)
+@storage
+def list_messages(where: Where, limit: str, **rest: Any) -> None:
+    """
+    List messages, oldest due first. Nothing is read by being listed.
+
+    \b
+    unread     due, and nobody has read it or let its lease run out
+    open       due and not closed, acknowledged and claimed ones included
+    scheduled  not due yet
+    closed     done or cancelled
+    all        all of them
+    """
+    with _opened(where, to_read=True) as box:
+        found = box.list(limit=whole(limit, "limit") or 0, **rest)
+        if where.json:
+            show.print_json(show.inbox_json(found))
+        else:
+            show.print_inbox(found, utc_now(), rest["target"] or box.mounts.names)
+
+
+@messages.command()
+@_options(_target, _about_message[0], click.option("--session", hidden=True))
+@storage
+def view(where: Where, message_id: str | None, target: str | None, session: str | None) -> None:
+    """Show a message with all of its versions. Nothing is read by being viewed."""
+    with _opened(where, to_read=True) as box:
+        found = box.view(needed(message_id, "message_id", "list shows it"), target=target)
+        if where.json:
+            show.print_json(show.history_json(found))
+        else:
+            show.print_history(found, utc_now())
+
+
+def _step(where: Where, done: str, method: str, given: dict[str, Any]) -> None:
+    given["session"] = needed(given["session"], "session", _SESSION_RULE)
+    given["message_id"] = needed(given["message_id"], "message_id", "list shows it")
+    given["occurrence"] = whole(needed(given["occurrence"], "occurrence", "list and view show it"), "occurrence")
+    if "token" in given:
+        given["token"] = needed(given["token"], "token", "claim returned it")
+    with _opened(where, to_read=False) as box:
+        _answer(where, done, getattr(box, method)(**given))
+
+
+@messages.command()
+@_options(_target, _session, *_about_message)
+@storage
+def ack(where: Where, **given: Any) -> None:
+    """Say that the session has read it. It stays open if it holds work."""
+    _step(where, "Acknowledged", "ack", given)
+
+
+@messages.command()
+@_options(_target, _session, *_about_message)
+@storage
+def claim(where: Where, **given: Any) -> None:
+    """
+    Take the work for 30 minutes. The answer holds the token.
+
+    Claiming again while the lease runs returns the same lease and token.
+    """
+    _step(where, "Claimed", "claim", given)
+
+
+@messages.command()
+@_options(_target, _session, *_about_message, _token)
+@storage
+def renew(where: Where, **given: Any) -> None:
+    """
+    Let the lease run for 30 minutes from now.
+
+    lease_expired: nobody took over, claim it again. lease_lost: somebody did, stop.
+    """
+    _step(where, "Renewed", "renew", given)
+
+
+@messages.command()
+@_options(_target, _session, *_about_message, _token)
+@storage
+def release(where: Where, **given: Any) -> None:
+    """Give the work back, unread again."""
+    _step(where, "Released", "release", given)
+
+
+@messages.command()
+@_options(_target, _session, *_about_message, _token, *_outcome)
+@storage
+def complete(where: Where, outcome: str | None, outcome_file: str | None, **given: Any) -> None:
+    """Finish the work and say what came of it. Repeating it is safe."""
+    given["outcome"] = said(outcome, outcome_file, "outcome")
+    _step(where, "Completed", "complete", given)
+
+
+@messages.command()
+@_options(_target, _session, *_about_message, _token, *_outcome, *_times)
+@storage
+def snooze(
+    where: Where, outcome: str | None, outcome_file: str | None, delay_seconds: str | None, **given: Any
+) -> None:
+    """Say what you found and have it come back later, as the next occurrence of the same message."""
+    given["outcome"] = said(outcome, outcome_file, "outcome")
+    given["delay_seconds"] = whole(delay_seconds, "delay_seconds")
+    _step(where, "Snoozed", "snooze", given)
+
+
+@messages.command()
+@_options(_target, _session, *_about_message, *_outcome)
+@storage
+def cancel(where: Where, outcome: str | None, outcome_file: str | None, **given: Any) -> None:
+    """Call it off, before it is due and under another's claim too. Repeating it is safe."""
+    given["outcome"] = said(outcome, outcome_file, "outcome")
+    _step(where, "Cancelled", "cancel", given)
+
+
+class _opened:
+    """The mailbox for the length of a command; the index is fed before the program ends."""
+
+    def __init__(self, where: Where, *, to_read: bool) -> None:
+        self._box = where.open(to_read=to_read)
+
+    def __enter__(self) -> Mailbox:
+        return self._box
+
+    def __exit__(self, *_: object) -> None:
+        self._box.store.close()

@@ -1,0 +1,165 @@
+"""
+The options that commands share, and what they open.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import attrs
+import click
+
+from fencepost.journal.errors import JournalUnavailable, NotAStore
+from fencepost.mailbox import errors
+from fencepost.mailbox.addresses import Mode, Mount
+from fencepost.mailbox.box import Mailbox
+from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
+from fencepost.mailbox.cli.show import note
+from fencepost.mailbox.store.over_journal import JournalStore, file_store, memory_store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@attrs.frozen
+class Where:
+    """What the storage options of a command said."""
+
+    root: str | None
+    scope: str | None
+    mount: tuple[str, ...]
+    actor: str | None
+    json: bool
+
+    def mounts(self) -> list[Mount]:
+        """The mounts that were asked for, or the two default ones."""
+        if self.scope is not None and self.mount:
+            raise errors.Usage(why="--scope and --mount were both given: give one of them")
+        if self.scope is not None:
+            return [Mount(self.scope, "/project")]
+        if self.mount:
+            return [_mount(text) for text in self.mount]
+        return [Mount(project_scope(), "/project"), Mount(user_scope(), "/user")]
+
+    def open(self, *, to_read: bool) -> Mailbox:
+        """
+        The mailbox.  Reading makes no store: a home that is not there yet is an empty one.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        mounts = self.mounts()
+        store = self._store(to_read=to_read)
+        return Mailbox(store, mounts, actor=self.actor or f"cli:{login()}")
+
+    def _store(self, *, to_read: bool) -> JournalStore:
+        root = os.path.abspath(self.root or home())
+        if to_read and not os.path.isdir(root):
+            if self.root is None:
+                return memory_store()
+            raise NotAStore(path=root, why="it does not exist")
+        store = file_store(root)
+        if store.damage is not None:
+            note(str(store.damage))
+        return store
+
+
+def _mount(text: str) -> Mount:
+    fields: dict[str, str] = {}
+    mode = Mode.READ_WRITE
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if equals and name in ("scope", "path") and name not in fields:
+            fields[name] = value
+        elif part in ("ro", "eo", "rw"):
+            mode = Mode(part)
+        else:
+            raise errors.Usage(why=f"--mount {text!r} is not scope=SCOPE,path=PATH[,ro|,eo]")
+    if len(fields) != 2:
+        raise errors.Usage(why=f"--mount {text!r} is not scope=SCOPE,path=PATH[,ro|,eo]")
+    return Mount(fields["scope"], fields["path"], mode)
+
+
+def storage(command: F) -> F:
+    """The options that say where to work; the command receives them as `where`."""
+
+    def with_where(
+        root: str | None, scope: str | None, mount: tuple[str, ...], actor: str | None, as_json: bool, **rest: Any
+    ) -> Any:
+        return command(where=Where(root, scope, mount, actor, as_json), **rest)
+
+    with_where.__name__ = command.__name__
+    with_where.__doc__ = command.__doc__
+    with_where.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    decorated = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(with_where)
+    for decorate in reversed(
+        [
+            click.option("--root", metavar="DIR", help="The store's folder [~/.fencepost, or $FENCEPOST_HOME]."),
+            click.option("--scope", help="Mount this one scope, at /project."),
+            click.option(
+                "--mount",
+                multiple=True,
+                metavar="scope=…,path=…[,ro|,eo]",
+                help="Mount a scope at a path; ro reads only, eo changes only what is there. Repeatable.",
+            ),
+            click.option("--actor", help="Who writes: kind:id [cli:<login>]."),
+        ]
+    ):
+        decorated = decorate(decorated)
+    return decorated  # type: ignore[return-value]
+
+
+def whole(text: str | None, field: str, least: int = 1) -> int | None:
+    """A whole number from the command line; its range is checked further in."""
+    if text is None:
+        return None
+    try:
+        return int(text) if text.strip().lstrip("+-").isdecimal() and len(text) < 40 else _no_number(text, field, least)
+    except ValueError:
+        return _no_number(text, field, least)
+
+
+def _no_number(text: str, field: str, least: int) -> int:
+    raise errors.InvalidNumber(field=field, value=text[:40], least=least, most=2**53 - 1)
+
+
+def said(inline: str | None, file: str | None, field: str) -> str | None:
+    """
+    Text from the command line or, for what is too long or too odd for a shell, from a file or `-`.
+
+    Raises:
+        Usage: Both were given.
+        InvalidText: The file is not UTF-8.
+        JournalUnavailable: The file cannot be read.
+    """
+    if inline is not None and file is not None:
+        raise errors.Usage(why=f"--{field} and --{field}-file were both given: give one of them")
+    if file is None:
+        return inline
+    try:
+        if file == "-":
+            raw = sys.stdin.buffer.read()
+        else:
+            with open(file, "rb") as handle:
+                raw = handle.read()
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise JournalUnavailable(path=file, why=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise errors.InvalidText(field=field, what="bytes that are not UTF-8", position=error.start) from error
+
+
+def needed(value: str | None, option: str, why: str) -> str:
+    """
+    An option that a command cannot do without.
+
+    Raises:
+        MissingField: It was not given.
+    """
+    if value is None:
+        raise errors.MissingField(field=option, rule=why)
+    return value
+
+

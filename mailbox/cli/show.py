@@ -1,0 +1,171 @@
+"""
+What a person reads, and what a program reads.
+
+Message text is hostile.  Every character that is not printable (controls,
+escape sequences, bidi overrides, invisible format characters) is shown
+escaped, whatever field it stands in.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+import orjson
+
+from fencepost.mailbox import codec
+from fencepost.mailbox.box import History, Inbox
+from fencepost.mailbox.lifecycle import is_running
+from fencepost.mailbox.message import Message, Receipt, Status
+from fencepost.mailbox.times import show
+
+
+def print_json(document: object) -> None:
+    """One JSON document and a newline on stdout."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(orjson.dumps(document, option=orjson.OPT_UTC_Z) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def receipt_json(receipt: Receipt) -> dict[str, Any]:
+    """A receipt: the version and the body."""
+    return {"version": receipt.version, **codec.body(receipt.message)}
+
+
+def inbox_json(found: Inbox) -> dict[str, Any]:
+    """A listing: receipts, and what could not be read with its address."""
+    return {
+        "items": [receipt_json(item) for item in found.items],
+        "unsupported": [
+            {"scope": each.scope, "path": each.path, "version": each.version, "why": each.why}
+            for each in found.unsupported
+        ],
+    }
+
+
+def history_json(found: History) -> dict[str, Any]:
+    """A receipt and the receipts of every version, newest first."""
+    return {**receipt_json(found.receipt), "history": [receipt_json(version) for version in found.versions]}
+
+
+def visible(text: str) -> str:
+    """The text with everything unprintable escaped; nothing in it can move a cursor or turn the line around."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
+    )
+
+
+def clip(text: str, width: int) -> str:
+    """The text on one line of at most `width` characters."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """How far away a time is, in the largest unit that fits."""
+    distance = abs(moment - now)
+    if distance < timedelta(seconds=1):
+        return "now"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        count = int(distance.total_seconds() // size)
+        if count:
+            return f"in {count}{unit}" if moment > now else f"{count}{unit} ago"
+    return "now"
+
+
+def standing(message: Message, now: datetime) -> str:
+    """Where a message stands, in a word or a few."""
+    if message.status is not Status.OPEN:
+        return message.status.value
+    if message.due_at > now:
+        return "scheduled"
+    if message.lease is not None:
+        if is_running(message.lease, now):
+            return f"claimed by {message.lease.owner}"
+        return f"lease of {message.lease.owner} ran out"
+    return "unread" if message.reading is None else f"read by {message.reading.by}"
+
+
+def print_inbox(found: Inbox, now: datetime, searched: str) -> None:
+    """A table, or that there is nothing."""
+    if not found.items:
+        click.echo(f"Nothing pending in {searched}.")
+    else:
+        rows = [
+            (
+                relative(item.message.due_at, now),
+                item.message.id,
+                str(item.message.occurrence),
+                clip(standing(item.message, now), 28),
+                item.message.letter.body,
+            )
+            for item in found.items
+        ]
+        _table(("DUE", "MESSAGE", "OCC", "STANDING", "BODY"), rows)
+    for each in found.unsupported:
+        note(f"{each.path} in {each.scope} cannot be read by this version ({each.why}); it is left as it is")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head) - 1)]
+    rest = max(shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths), 20)
+    click.secho("  ".join(title.ljust(width) for title, width in zip(head, [*widths, 0], strict=True)), bold=True)
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, clip(row[-1], rest)]))
+
+
+def print_receipt(done: str, receipt: Receipt, now: datetime) -> None:
+    """One command's answer in a few lines: what was done, and what is needed next."""
+    message = receipt.message
+    again = " (it had been done before)" if receipt.repeated else ""
+    click.echo(f"{done} {message.id}, occurrence {message.occurrence}, version {receipt.version}{again}.")
+    for title, value in _facts(message, now):
+        click.echo(f"  {title}: {value}")
+
+
+def _facts(message: Message, now: datetime) -> Iterable[tuple[str, str]]:
+    yield "standing", clip(standing(message, now), 200)
+    if message.due_at > now:
+        yield "due", f"{show(message.due_at)} ({relative(message.due_at, now)})"
+    if message.status is Status.OPEN and message.lease is not None:
+        yield "token", visible(message.lease.token)
+        yield "claimed until", f"{show(message.lease.until)} ({relative(message.lease.until, now)})"
+    if message.outcome is not None:
+        yield "outcome", clip(message.outcome, 200)
+
+
+def print_history(found: History, now: datetime) -> None:
+    """A message, its body, and its versions."""
+    message = found.receipt.message
+    letter = message.letter
+    click.secho(f"{message.id}  occurrence {message.occurrence}  version {found.receipt.version}", bold=True)
+    facts = [
+        ("scope", letter.scope),
+        ("conversation", letter.conversation),
+        ("from", f"{letter.actor}" + (f", session {letter.source}" if letter.source else "")),
+        ("sent", f"{show(letter.created_at)} ({relative(letter.created_at, now)})"),
+        ("due", f"{show(message.due_at)} ({relative(message.due_at, now)})"),
+        ("about", letter.about),
+        *_facts(message, now),
+    ]
+    for title, value in facts:
+        if value is not None:
+            click.echo(f"  {title}: {visible(value)}")
+    click.echo()
+    for line in letter.body.splitlines():
+        click.echo(f"  | {visible(line)}")
+    click.echo()
+    for version in found.versions:
+        outcome = f": {clip(version.message.outcome, 100)}" if version.message.outcome else ""
+        click.echo(f"  version {version.version}: {clip(standing(version.message, now), 60)}{outcome}")
+
+
+def note(text: str) -> None:
+    """A remark for a person, on stderr."""
+    click.echo(f"note: {visible(text)}", err=True)

@@ -1,0 +1,220 @@
+"""
+JSON at the edge: events and documents to bytes and back.
+
+Event names are chosen, never import paths, and each event carries the number
+of its own schema, so that a class can be renamed or grow while every byte ever
+written stays readable.  `assets/contracts/state-v1.schema.json` describes the
+same shapes for those who do not use this package.
+
+A form that is not known here raises `UnknownForm`.  Whoever folds a document
+turns that into "unsupported": it is reported and never rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import orjson
+from cattrs import BaseValidationError
+from cattrs.gen import make_dict_structure_fn
+from cattrs.preconf.orjson import make_converter
+
+from fencepost.mailbox.events import (
+    Accepted,
+    Acknowledged,
+    Cancelled,
+    Claimed,
+    Completed,
+    Declined,
+    Event,
+    Idempotency,
+    Linked,
+    Released,
+    Renewed,
+    Reserved,
+    Sent,
+    Snoozed,
+)
+from fencepost.mailbox.message import FORMAT, Context, Delivery, Lease, Letter, Message, Reading, Reservation, Status
+
+Json: TypeAlias = dict[str, Any]
+
+
+class UnknownForm(Exception):
+    """Bytes that were written in a form this version does not know."""
+
+
+#: The stored name of each event.  A name is never used again for something else.
+EVENT_NAMES: Final[Mapping[type[Event], str]] = {
+    Sent: "message.sent",
+    Acknowledged: "message.acknowledged",
+    Claimed: "message.claimed",
+    Renewed: "message.renewed",
+    Released: "message.released",
+    Completed: "message.completed",
+    Snoozed: "message.snoozed",
+    Cancelled: "message.cancelled",
+    Reserved: "message.reserved",
+    Accepted: "message.accepted",
+    Declined: "message.declined",
+    Linked: "session.linked",
+}
+#: The schema number that each event is written with.
+SCHEMA: Final = 1
+_OPTIONS: Final = orjson.OPT_UTC_Z
+
+# Values are checked on the way in (`shapes`) and every byte of the journal is proven by its digest, so a full report on
+# each field would only make replay slower.
+_converter = make_converter(detailed_validation=False, forbid_extra_keys=True)
+_converter.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
+_converter.register_unstructure_hook(datetime, lambda value: value)  # orjson writes it, with OPT_UTC_Z
+_EVENT_TYPES: Final[dict[str, Any]] = {}
+for _kind in (Idempotency, Context, Letter, *EVENT_NAMES):
+    _hook = make_dict_structure_fn(
+        _kind, _converter, _cattrs_detailed_validation=False, _cattrs_forbid_extra_keys=True
+    )
+    _converter.register_structure_hook(_kind, _hook)
+    if _kind in EVENT_NAMES:
+        _EVENT_TYPES[EVENT_NAMES[_kind]] = (_kind, _hook)
+
+
+def encode(event: Event) -> tuple[str, bytes]:
+    """The stored name of an event and its data as JSON."""
+    data: Json = {"schema": SCHEMA}
+    data.update(_converter.unstructure(event))
+    return EVENT_NAMES[type(event)], orjson.dumps(data, option=_OPTIONS)
+
+
+def decode(name: str, data: bytes) -> Event:
+    """
+    An event from its stored name and data.
+
+    Raises:
+        UnknownForm: The name, the schema or the shape is not one that this version knows.
+    """
+    known = _EVENT_TYPES.get(name)
+    if known is None:
+        raise UnknownForm(f"an event {name!r}")
+    kind, structure = known
+    fields = orjson.loads(data)
+    schema = fields.pop("schema", None)
+    if schema != SCHEMA:
+        raise UnknownForm(f"an event {name!r} of schema {schema!r}")
+    try:
+        event: Event = structure(fields, kind)
+    except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UnknownForm(f"an event {name!r} of another shape") from error
+    return event
+
+
+def body(message: Message) -> Json:
+    """The format-1 body: exactly these keys, in this order; `context` only where there is a reference."""
+    letter, reading, lease, held = message.letter, message.reading, message.lease, message.reservation
+    flat: Json = {
+        "format": FORMAT,
+        "id": letter.id,
+        "scope": letter.scope,
+        "conversation": letter.conversation,
+        "turn": letter.turn,
+        "source": letter.source,
+        "about": letter.about,
+        "about_turn": letter.about_turn,
+        "actor": letter.actor,
+        "body": letter.body,
+        "created_at": letter.created_at,
+        "due_at": message.due_at,
+        "delivery": letter.delivery.value,
+        "actionable": letter.actionable,
+        "occurrence": message.occurrence,
+        "status": message.status.value,
+        "read_by": reading and reading.by,
+        "read_at": reading and reading.at,
+        "owner": lease and lease.owner,
+        "claim_token": lease and lease.token,
+        "claim_until": lease and lease.until,
+        "outcome": message.outcome,
+        "wake_owner": held and held.owner,
+        "wake_token": held and held.token,
+        "wake_until": held and held.until,
+        "wake_accepted": message.wake_accepted,
+    }
+    if letter.context is not None:
+        context = _converter.unstructure(letter.context)
+        if context["change_id"] is None:
+            del context["change_id"]
+        flat["context"] = context
+    return flat
+
+
+def compact(message: Message) -> bytes:
+    """The body as JSON on one line: the form that indexes keep and listings print."""
+    return orjson.dumps(body(message), option=_OPTIONS)
+
+
+def document(message: Message) -> bytes:
+    """The canonical bytes of the document: two-space indent and a final newline."""
+    return orjson.dumps(body(message), option=_OPTIONS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+
+
+def message(raw: bytes | str) -> Message:
+    """
+    A message from its format-1 body.
+
+    Raises:
+        UnknownForm: It has another format, or is no such body.
+    """
+    try:
+        flat = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise UnknownForm("a document that is not JSON") from error
+    if not isinstance(flat, dict) or flat.get("format") != FORMAT:
+        raise UnknownForm(f"a document of format {flat.get('format')!r}" if isinstance(flat, dict) else "no object")
+    try:
+        return _message(flat)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UnknownForm("a format-1 document of another shape") from error
+
+
+def _message(flat: Json) -> Message:
+    moment = datetime.fromisoformat
+    context = flat.get("context")
+    letter = Letter(
+        flat["id"],
+        flat["scope"],
+        flat["conversation"],
+        flat["turn"],
+        flat["source"],
+        flat["about"],
+        flat["about_turn"],
+        flat["actor"],
+        flat["body"],
+        moment(flat["created_at"]),
+        Delivery(flat["delivery"]),
+        flat["actionable"],
+        None if context is None else Context(**context),
+    )
+    return Message(
+        letter,
+        moment(flat["due_at"]),
+        flat["occurrence"],
+        Status(flat["status"]),
+        None if flat["read_by"] is None else Reading(flat["read_by"], moment(flat["read_at"])),
+        None if flat["owner"] is None else Lease(flat["owner"], flat["claim_token"], moment(flat["claim_until"])),
+        flat["outcome"],
+        None
+        if flat["wake_owner"] is None
+        else Reservation(flat["wake_owner"], flat["wake_token"], moment(flat["wake_until"])),
+        flat["wake_accepted"],
+    )
+
+
+def link_body(link: Linked) -> bytes:
+    """The document of a continuation link, as JSON on one line."""
+    return orjson.dumps(_converter.unstructure(link))
+
+
+def link(raw: bytes | str) -> Linked:
+    """A continuation link from its document."""
+    return _converter.structure(orjson.loads(raw), Linked)

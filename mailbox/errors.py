@@ -1,0 +1,301 @@
+"""
+Why the mailbox says no.
+
+Rules for this file: `BadInput` is about what was given, and would be said of
+any message; `Refused` is about the message as it stands.  Neither writes
+anything.
+"""
+
+from __future__ import annotations
+
+from fencepost.journal.errors import BadInput, FencepostError
+
+
+class Refused(FencepostError):
+    """
+    The mailbox is fine and the command is well formed, but it does not fit the message as it stands.
+
+    Nothing was written.  Differs from `JournalConflict`: repeating the same
+    command will be refused again until something else happens.
+    """
+
+    message_id: str
+
+
+# --- what was given -----------------------------------------------------------------------------
+
+
+class Usage(BadInput):
+    """The words of a command do not fit its form."""
+
+    code = "usage"
+    sentence = "{why}"
+    exit_status = 2
+    why: str
+
+
+class BlankText(BadInput):
+    """A body or an outcome with nothing in it but white space."""
+
+    code = "blank_text"
+    sentence = "{field} is blank: say something"
+    field: str
+
+
+class InvalidText(BadInput):
+    """
+    Text with a NUL character or a lone surrogate.
+
+    Neither can be stored by every backend nor carried by every client, so both
+    are refused everywhere, in every field.
+    """
+
+    code = "invalid_text"
+    sentence = "{field} has {what} at character {position}: take it out"
+    field: str
+    what: str
+    position: int
+
+
+class TextTooLong(BadInput):
+    """A text over its limit, counted in UTF-8 bytes."""
+
+    code = "text_too_long"
+    sentence = "{field} has {size_bytes} bytes, and at most {limit_bytes} are taken: put it in a file and send its path"
+    field: str
+    size_bytes: int
+    limit_bytes: int
+
+
+class InvalidName(BadInput):
+    """An id, scope, path, actor or session that is not well formed."""
+
+    code = "invalid_name"
+    sentence = "{field} {value!r} is not well formed: {rule}"
+    field: str
+    value: str
+    rule: str
+
+
+class InvalidTime(BadInput):
+    """A time that is naive, impossible, or outside the years 1970 to 9999 in UTC."""
+
+    code = "invalid_time"
+    sentence = "{field} {value!r} {why}: give a time such as 2026-11-30T14:00:00Z"
+    field: str
+    value: str
+    why: str
+
+
+class InvalidNumber(BadInput):
+    """A delay, limit, turn or occurrence that is not a whole number within its range."""
+
+    code = "invalid_number"
+    sentence = "{field} {value} is not a whole number from {least} to {most}"
+    field: str
+    value: str
+    least: int
+    most: int
+
+
+class InvalidChoice(BadInput):
+    """A word that is not one of the words known here."""
+
+    code = "invalid_choice"
+    sentence = "{field} {value!r} is none of {choices}"
+    field: str
+    value: str
+    choices: str
+
+
+class BothTimes(BadInput):
+    """A due time and a delay at once."""
+
+    code = "both_times"
+    sentence = "due_at and delay_seconds were both given: give one of them"
+
+
+class MissingTime(BadInput):
+    """A snooze without a time to return at."""
+
+    code = "missing_time"
+    sentence = "a snooze needs a time to come back: give due_at or delay_seconds"
+
+
+class MissingField(BadInput):
+    """A field that this command cannot do without."""
+
+    code = "missing_field"
+    sentence = "{field} is needed here: {rule}"
+    field: str
+    rule: str
+
+
+class UnknownMount(BadInput):
+    """The destination is not mounted here, which is not the same as an empty mailbox."""
+
+    code = "unknown_mount"
+    sentence = "{target!r} is not mounted here (mounted: {mounted}): mount it or name one of those"
+    wire_code = "agent_configuration_error"
+    target: str
+    mounted: str
+
+
+class ReadOnlyMount(BadInput):
+    """The destination is mounted in a mode that does not allow this."""
+
+    code = "read_only_mount"
+    sentence = "{target!r} is mounted {mode}, which does not allow this: mount it read-write"
+    wire_code = "agent_configuration_error"
+    target: str
+    mode: str
+
+
+class IdempotencyConflict(BadInput):
+    """The idempotency key was used before, for something else."""
+
+    code = "idempotency_conflict"
+    sentence = "this idempotency key already sent message {message_id} with other content: use a new key"
+    wire_code = "memory_conflict"
+    message_id: str
+
+
+# --- the message as it stands ----------------------------------------------------------------------
+
+
+class UnknownMessage(Refused):
+    """No message of that id stands in the mounts that were searched."""
+
+    code = "unknown_message"
+    sentence = "there is no message {message_id} in {searched}: check the id and the mounts"
+    wire_code = "memory_document_not_found"
+    searched: str
+
+
+class UnsupportedFormat(Refused):
+    """
+    The message has a format or an event that this fencepost does not know.
+
+    It is reported and never rewritten.
+    """
+
+    code = "unsupported_format"
+    sentence = "message {message_id} is stored in a form this fencepost does not know ({why}): upgrade fencepost"
+    wire_code = "memory_format_unsupported"
+    why: str
+
+
+class StaleOccurrence(Refused):
+    """The message was snoozed since the caller read it; what it read is over."""
+
+    code = "stale_occurrence"
+    sentence = "message {message_id} is at occurrence {current}, not {given}: view it again before acting on it"
+    given: int
+    current: int
+
+
+class Closed(Refused):
+    """The message is done or cancelled."""
+
+    code = "closed"
+    sentence = "message {message_id} is {status}: there is nothing left to do on it"
+    status: str
+
+
+class NotRecipient(Refused):
+    """The message is addressed to a conversation that this session neither is nor continues."""
+
+    code = "not_recipient"
+    sentence = (
+        "message {message_id} is for conversation {conversation!r}, and session {session!r} "
+        "is neither that nor its continuation: link the session, or leave it"
+    )
+    conversation: str
+    session: str
+
+
+class NotDue(Refused):
+    """The message is not due yet.  At its due time exactly, it is."""
+
+    code = "not_due"
+    sentence = "message {message_id} is not due before {due_at}: wait until then"
+    due_at: str
+
+
+class NotActionable(Refused):
+    """An informational message holds no work to claim."""
+
+    code = "not_actionable"
+    sentence = "message {message_id} is informational and cannot be claimed: acknowledge it with ack"
+
+
+class ClaimedByAnother(Refused):
+    """Another session holds the lease."""
+
+    code = "claimed"
+    sentence = "message {message_id} is claimed by session {owner!r} until {until}: leave it, or come back then"
+    owner: str
+    until: str
+
+
+class LeaseExpired(Refused):
+    """The lease ran out and nobody has taken over: claim again, nothing is lost."""
+
+    code = "lease_expired"
+    sentence = "no lease on message {message_id} is running for session {session!r}: claim it again, nothing is lost"
+    session: str
+
+
+class LeaseLost(Refused):
+    """Somebody else took the work over: stop working on it."""
+
+    code = "lease_lost"
+    sentence = "the lease on message {message_id} is not session {session!r}'s with this token: stop working on it"
+    session: str
+
+
+class TimeNotInFuture(Refused):
+    """A snooze to a time that has come already."""
+
+    code = "time_not_in_future"
+    sentence = "{due_at} is not in the future: message {message_id} can only be snoozed to a later time"
+    due_at: str
+
+
+class NotWake(Refused):
+    """The message does not ask for a wake."""
+
+    code = "not_wake"
+    sentence = "message {message_id} is for the next activity and wakes nobody: leave it to the next boundary"
+
+
+class NotUnread(Refused):
+    """The message was read or its work is claimed, so nobody needs waking for it."""
+
+    code = "not_unread"
+    sentence = "message {message_id} has been read or claimed: nobody needs waking for it"
+
+
+class WakeAccepted(Refused):
+    """A client took this occurrence already; that does not mean that a model read it."""
+
+    code = "wake_accepted"
+    sentence = "occurrence {occurrence} of message {message_id} was handed to a client already: do not hand it over again"
+    occurrence: int
+
+
+class ReservedByAnother(Refused):
+    """Another receiver is about to hand this message over."""
+
+    code = "reserved"
+    sentence = "message {message_id} is reserved by session {owner!r} until {until}: leave it"
+    owner: str
+    until: str
+
+
+class ReservationLost(Refused):
+    """The reservation ran out, or is not this session's."""
+
+    code = "reservation_lost"
+    sentence = "session {session!r} holds no reservation of message {message_id} with this token: reserve it again"
+    session: str

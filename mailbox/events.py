@@ -1,0 +1,113 @@
+"""
+What happened to a message or a link.
+
+Rules for this file: an event carries results, never inputs.  A lease that was
+granted until noon is written as "until noon", not as "for thirty minutes", so
+that folding events needs no clock.  Their stored names are in
+`fencepost.mailbox.codec`, so a class can be renamed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeAlias
+
+import attrs
+
+from fencepost.mailbox.message import Letter
+
+
+@attrs.frozen(slots=False)
+class Idempotency:
+    """The key under which a message was sent, and a digest of all that the caller asked for."""
+
+    key: str
+    fingerprint: str
+
+
+@attrs.frozen(slots=False)
+class Sent:
+    letter: Letter
+    due_at: datetime
+    idempotency: Idempotency | None = None
+
+
+@attrs.frozen(slots=False)
+class Acknowledged:
+    by: str
+    at: datetime
+
+
+@attrs.frozen(slots=False)
+class Claimed:
+    by: str
+    at: datetime
+    token: str
+    until: datetime
+
+
+@attrs.frozen(slots=False)
+class Renewed:
+    until: datetime
+
+
+@attrs.frozen(slots=False)
+class Released:
+    pass
+
+
+@attrs.frozen(slots=False)
+class Completed:
+    outcome: str
+
+
+@attrs.frozen(slots=False)
+class Snoozed:
+    due_at: datetime
+    outcome: str
+
+
+@attrs.frozen(slots=False)
+class Cancelled:
+    outcome: str | None = None
+
+
+@attrs.frozen(slots=False)
+class Reserved:
+    by: str
+    token: str
+    until: datetime
+
+
+@attrs.frozen(slots=False)
+class Accepted:
+    pass
+
+
+@attrs.frozen(slots=False)
+class Declined:
+    pass
+
+
+@attrs.frozen(slots=False)
+class Linked:
+    """Session `session` continues conversation `parent` and receives what is addressed to it."""
+
+    session: str
+    parent: str
+
+
+MessageEvent: TypeAlias = (
+    Sent
+    | Acknowledged
+    | Claimed
+    | Renewed
+    | Released
+    | Completed
+    | Snoozed
+    | Cancelled
+    | Reserved
+    | Accepted
+    | Declined
+)
+Event: TypeAlias = MessageEvent | Linked

@@ -1,0 +1,119 @@
+"""
+The listings as questions to the index.
+
+`fencepost.mailbox.views` says which messages a listing shows; this says it in
+SQL, over the columns that `views.place` computes.  That the two agree is a
+property test.
+
+Rules for this file: the standard library's sqlite3 and nothing else, because
+the quickest commands ask it too.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from typing import Final
+
+PENDING, READ, CLOSED = 0, 1, 2  # views.Standing, which would import too much here
+
+#: Listing -> the standings it looks at, and what else must hold.
+_ASKS: Final[dict[str, tuple[tuple[int, ...], str]]] = {
+    "unread": ((PENDING,), "AND due <= :now AND ready <= :now"),
+    "open": ((PENDING, READ), "AND due <= :now"),
+    "scheduled": ((PENDING, READ), "AND due > :now"),
+    "closed": ((CLOSED,), ""),
+    "all": ((PENDING, READ, CLOSED), ""),
+}
+_SELECT: Final = (
+    "SELECT due, created, path, version, body FROM document"
+    " WHERE scope = :scope AND conversation = :conversation AND standing = :standing {}"
+    " ORDER BY due, created, path LIMIT :limit"
+)
+
+
+def select(
+    db: sqlite3.Connection,
+    listing: str,
+    scopes: Iterable[str],
+    conversations: Iterable[str],
+    now: int,
+    limit: int,
+) -> list[tuple[int, str]]:
+    """
+    The items of a listing, oldest due first.
+
+    Args:
+        db: The index.
+        listing: One of `views.Listing`, by its value.
+        scopes: The scopes to read.
+        conversations: The conversations whose mail the caller receives; mail for everybody comes always.
+        now: Microseconds since 1970.
+        limit: How many at most.
+
+    Returns:
+        The version and the body of each message.
+    """
+    standings, condition = _ASKS[listing]
+    query = _SELECT.format(condition)
+    found: list[tuple[int, int, str, int, str]] = []
+    audience = ("", *conversations)
+    for scope in scopes:
+        for conversation in audience:
+            for standing in standings:
+                asked = {
+                    "scope": scope,
+                    "conversation": conversation,
+                    "standing": standing,
+                    "now": now,
+                    "limit": limit,
+                }
+                found += db.execute(query, asked)
+    found.sort()
+    return [(version, body) for _, _, _, version, body in found[:limit]]
+
+
+def unsupported(db: sqlite3.Connection, scopes: Iterable[str], limit: int) -> list[tuple[str, str, int, str]]:
+    """Scope, path, version and reason of each document that this version cannot read."""
+    query = "SELECT scope, path, version, why FROM document WHERE scope = ? AND why IS NOT NULL ORDER BY path LIMIT ?"
+    found: list[tuple[str, str, int, str]] = []
+    for scope in scopes:
+        found += db.execute(query, (scope, limit))
+    return found[:limit]
+
+
+def audience(db: sqlite3.Connection, session: str | None, scopes: Iterable[str]) -> frozenset[str]:
+    """
+    The session and every conversation that it continues, directly or through others, as links in these scopes say.
+
+    Cycles are harmless.  Nobody (None) continues nothing.
+    """
+    if session is None:
+        return frozenset()
+    reached = {session}
+    waiting = [session]
+    while waiting:
+        child = waiting.pop()
+        for scope in scopes:
+            for (parent,) in db.execute("SELECT parent FROM link WHERE session = ? AND scope = ?", (child, scope)):
+                if parent not in reached:
+                    reached.add(parent)
+                    waiting.append(parent)
+    return frozenset(reached)
+
+
+def next_change(db: sqlite3.Connection, scopes: Iterable[str], conversations: Iterable[str], now: int) -> int | None:
+    """When the passing of time alone next makes a message unread; microseconds since 1970, None for never."""
+    times: list[int] = []
+    audience = ("", *conversations)
+    for scope in scopes:
+        for conversation in audience:
+            for condition in ("due > :now", "due <= :now AND ready > :now"):
+                row = db.execute(
+                    "SELECT min(ready) FROM document WHERE scope = :scope AND conversation = :conversation"
+                    f" AND standing = {PENDING} AND {condition}",
+                    {"scope": scope, "conversation": conversation, "now": now},
+                ).fetchone()
+                if row[0] is not None:
+                    times.append(row[0])
+    return min(times, default=None)

@@ -1,0 +1,312 @@
+"""
+The index: the documents as they stand, kept in SQLite.
+
+It is a projection.  It is fed by `documents.fold` alone, never past what is
+durable, and carries the place in the journal up to which it has been fed, so it
+can be deleted and comes back.  Taking in a batch twice changes nothing.
+
+An index that is behind is fed.  One that is missing or damaged is made anew as
+a new generation, under a new name: SQLite replays a left-over write-ahead log
+into whatever database has its name, so a name is never used for a second file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import attrs
+
+from fencepost.journal.disk import PRIVATE_FILE
+from fencepost.journal.event import Checkpoint, Commit
+from fencepost.journal.port import Stream
+from fencepost.journal.recovery import BEGINNING
+from fencepost.mailbox import codec
+from fencepost.mailbox.events import Linked
+from fencepost.mailbox.message import Message
+from fencepost.mailbox.store.documents import Document, fold
+from fencepost.mailbox.views import place
+
+#: The layout of the tables; an index of another layout is made anew.
+LAYOUT: Final = 1
+#: For how long one process waits for another that is feeding the same index.
+_BUSY_S: Final = 10.0
+#: SQLite copies its log into the database after this many pages; each time costs two syncs.
+_CHECKPOINT_PAGES: Final = 4_000
+
+_TABLES: Final = """
+CREATE TABLE fed (store TEXT, layout INTEGER, seq INTEGER, digest TEXT, segment INTEGER, offset INTEGER, last INTEGER);
+CREATE TABLE document (
+    id INTEGER PRIMARY KEY, scope TEXT, path TEXT, version INTEGER, body TEXT, why TEXT,
+    conversation TEXT, standing INTEGER, due INTEGER, created INTEGER, ready INTEGER
+);
+CREATE UNIQUE INDEX address ON document (scope, path);
+CREATE INDEX inbox ON document (scope, conversation, standing, due, created, path) WHERE standing IS NOT NULL;
+CREATE INDEX unsupported ON document (scope, path) WHERE why IS NOT NULL;
+CREATE TABLE version (document INTEGER, version INTEGER, segment INTEGER, offset INTEGER,
+    PRIMARY KEY (document, version)) WITHOUT ROWID;
+CREATE TABLE link (session TEXT, scope TEXT, parent TEXT, PRIMARY KEY (session, scope, parent)) WITHOUT ROWID;
+CREATE TABLE sendkey (digest TEXT PRIMARY KEY, document INTEGER) WITHOUT ROWID;
+CREATE TABLE seen (session TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+_UPSERT: Final = (
+    "INSERT INTO document (id, scope, path, version, body, why, conversation, standing, due, created, ready)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET version = excluded.version,"
+    " body = excluded.body, why = excluded.why, standing = excluded.standing, due = excluded.due, ready = excluded.ready"
+)
+
+
+class Unusable(Exception):
+    """The file is missing, damaged, foreign or of another layout: make a new one."""
+
+
+def file_name(generation: int) -> str:
+    """The file of an index of that generation."""
+    return f"index-{generation}.sqlite"
+
+
+class Index:
+    """
+    An index file, for the threads of one process.
+
+    Args:
+        path: The file.
+        store: The id of the store that it belongs to.
+
+    Raises:
+        Unusable: The file is missing, damaged, foreign or of another layout.
+    """
+
+    def __init__(self, path: str, store: str) -> None:
+        self.path = path
+        self._mutex = threading.RLock()
+        self._db: Final = _connect(path)
+        try:
+            row = self._db.execute("SELECT store, layout FROM fed").fetchone()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise Unusable(f"{path}: {error}") from error
+        if row != (store, LAYOUT):
+            self._db.close()
+            raise Unusable(f"{path} belongs to store {row!r}")
+
+    @staticmethod
+    def create(path: str, store: str) -> None:
+        """Make an empty index.  The name must never have been used."""
+        if path != ":memory:":
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+            os.chmod(path, PRIVATE_FILE)  # SQLite gives its other files the mode of this one
+        db = _connect(path)
+        try:
+            _make_tables(db, store)
+        finally:
+            db.close()
+
+    @classmethod
+    def in_memory(cls, store: str) -> Index:
+        """An index that lasts as long as the object."""
+        index = cls.__new__(cls)
+        index.path = ":memory:"
+        index._mutex = threading.RLock()
+        index._db = _connect(":memory:")  # type: ignore[misc]
+        _make_tables(index._db, store)
+        return index
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._mutex:
+            self._db.close()
+
+    # --- what the journal asks ------------------------------------------------------------------------
+
+    def checkpoint(self) -> Checkpoint:
+        """The place in the journal up to which the index has been fed."""
+        with self._mutex:
+            return Checkpoint(*self._db.execute("SELECT seq, digest, segment, offset FROM fed").fetchone())
+
+    def last_frame(self) -> tuple[int, int, str]:
+        """Segment, first byte and digest of the last batch that was taken in."""
+        with self._mutex:
+            segment, last, digest = self._db.execute("SELECT segment, last, digest FROM fed").fetchone()
+            return segment, last, digest
+
+    def version(self, stream: Stream) -> int:
+        """The version of a stream there; 0 where it has no event."""
+        with self._mutex:
+            row = self._db.execute("SELECT version FROM document WHERE scope = ? AND path = ?", stream).fetchone()
+            return 0 if row is None else int(row[0])
+
+    def knows_key(self, digest: str) -> bool:
+        """Has an idempotency key of that digest been taken in?"""
+        return self.sent_under(digest) is not None
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One consistent look at the index, for several questions."""
+        with self._mutex:
+            self._db.execute("BEGIN")
+            try:
+                yield self._db
+            finally:
+                self._db.execute("COMMIT")
+
+    def document(self, stream: Stream) -> Document | None:
+        """A document as it stands here."""
+        with self._mutex:
+            row = self._db.execute(
+                "SELECT version, body, why FROM document WHERE scope = ? AND path = ?", stream
+            ).fetchone()
+        return None if row is None else _document(stream, *row)
+
+    def versions(self, stream: Stream) -> list[tuple[int, int, int]]:
+        """Version, segment and first byte of the batch of each event of a document, oldest first."""
+        with self._mutex:
+            return self._db.execute(
+                "SELECT version.version, segment, offset FROM version JOIN document ON document = id"
+                " WHERE scope = ? AND path = ? ORDER BY version.version",
+                stream,
+            ).fetchall()
+
+    def sent_under(self, digest: str) -> Stream | None:
+        """The message that an idempotency key sent, by the key's digest."""
+        with self._mutex:
+            row = self._db.execute(
+                "SELECT scope, path FROM sendkey JOIN document ON document = id WHERE digest = ?", (digest,)
+            ).fetchone()
+        return None if row is None else (row[0], row[1])
+
+    def has_seen(self, session: str) -> bool:
+        """Has the session ever sent, read or claimed anything, or been linked?"""
+        with self._mutex:
+            return self._db.execute("SELECT 1 FROM seen WHERE session = ?", (session,)).fetchone() is not None
+
+    # --- feeding -----------------------------------------------------------------------------------------------
+
+    def take_in(self, commits: Iterable[Commit]) -> None:
+        """
+        Feed durable batches, in order.  Those that were taken in before are passed over.
+
+        Raises:
+            sqlite3.Error: Nothing was taken in.
+        """
+        with self._mutex:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                _Feeding(self._db).take_in(commits)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    if path != ":memory:" and not os.path.exists(path):
+        raise Unusable(f"{path} is missing")
+    try:
+        db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    except sqlite3.DatabaseError as error:
+        raise Unusable(f"{path}: {error}") from error
+    return db
+
+
+def _make_tables(db: sqlite3.Connection, store: str) -> None:
+    db.executescript(f"BEGIN; {_TABLES} COMMIT;")
+    beginning = attrs.astuple(BEGINNING)
+    db.execute("INSERT INTO fed VALUES (?, ?, ?, ?, ?, ?, 0)", (store, LAYOUT, *beginning))
+
+
+def _document(stream: Stream, version: int, body: str | None, why: str | None) -> Document:
+    scope, path = stream
+    content: Message | Linked | None = None
+    if why is None and body is not None:
+        content = codec.message(body) if body.startswith('{"format"') else codec.link(body)
+    return Document(scope, path, version, content, why)
+
+
+class _Feeding:
+    """One transaction that takes batches in: documents are folded in memory and written once."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self._ids: dict[Stream, int] = {}
+        self._documents: dict[Stream, Document] = {}
+        self._versions: list[tuple[int, int, int, int]] = []
+        self._next_id = 1 + (db.execute("SELECT max(id) FROM document").fetchone()[0] or 0)
+
+    def take_in(self, commits: Iterable[Commit]) -> None:
+        seq = self._db.execute("SELECT seq FROM fed").fetchone()[0]
+        newest: Commit | None = None
+        for commit in commits:
+            if commit.end.seq <= seq:
+                continue
+            assert commit.events[0].seq == seq + 1, "the index is fed without gaps"
+            for event in commit.events:
+                stream = (event.scope, event.stream)
+                document = fold(self._find(stream), event)
+                self._documents[stream] = document
+                self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
+                self._note(document, event.key)
+            seq, newest = commit.end.seq, commit
+        if newest is not None:
+            self._write(newest)
+
+    def _find(self, stream: Stream) -> Document | None:
+        if stream in self._documents:
+            return self._documents[stream]
+        row = self._db.execute(
+            "SELECT id, version, body, why FROM document WHERE scope = ? AND path = ?", stream
+        ).fetchone()
+        if row is None:
+            self._ids[stream] = self._next_id
+            self._next_id += 1
+            return None
+        self._ids[stream] = row[0]
+        return _document(stream, *row[1:])
+
+    def _note(self, document: Document, key: str | None) -> None:
+        """What is remembered beside the documents."""
+        sessions: tuple[str | None, ...] = ()
+        content = document.content
+        if isinstance(content, Linked):
+            sessions = (content.session,)
+            link = (content.session, document.scope, content.parent)
+            self._db.execute("INSERT OR IGNORE INTO link VALUES (?, ?, ?)", link)
+        elif isinstance(content, Message):
+            reading = content.reading
+            sessions = (content.letter.source, reading and reading.by)
+        for session in sessions:
+            if session is not None:
+                self._db.execute("INSERT OR IGNORE INTO seen VALUES (?)", (session,))
+        if key is not None:
+            row = (key, self._ids[document.scope, document.path])
+            self._db.execute("INSERT OR IGNORE INTO sendkey VALUES (?, ?)", row)
+
+    def _write(self, newest: Commit) -> None:
+        self._db.executemany(_UPSERT, [self._row(stream, each) for stream, each in self._documents.items()])
+        self._db.executemany("INSERT INTO version VALUES (?, ?, ?, ?)", self._versions)
+        end = newest.end
+        self._db.execute(
+            "UPDATE fed SET seq = ?, digest = ?, segment = ?, offset = ?, last = ?",
+            (end.seq, end.digest, end.segment, end.offset, newest.offset),
+        )
+
+    def _row(self, stream: Stream, document: Document) -> tuple[object, ...]:
+        head = (self._ids[stream], document.scope, document.path, document.version)
+        content = document.content
+        if isinstance(content, Message):
+            there = place(content)
+            body = codec.compact(content).decode()
+            conversation = content.letter.conversation or ""
+            return (*head, body, None, conversation, int(there.standing), there.due, there.created, there.ready)
+        link = None if content is None else codec.link_body(content).decode()
+        return (*head, link, document.why, None, None, None, None, None)

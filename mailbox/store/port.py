@@ -1,0 +1,86 @@
+"""
+What the mailbox asks of the place where its documents are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+import attrs
+
+from fencepost.journal.event import Batch, Event
+from fencepost.journal.port import Stream
+from fencepost.mailbox.store.documents import Document
+from fencepost.mailbox.views import Listing
+
+
+@attrs.frozen
+class Unsupported:
+    """A document in a form that this version does not know, and where it is."""
+
+    scope: str
+    path: str
+    version: int
+    why: str
+
+
+@attrs.frozen
+class Query:
+    """
+    A listing, asked by somebody at some time.
+
+    Attributes:
+        scopes: The scopes to read.
+        session: Whose conversations to include; None for mail to everybody only.
+    """
+
+    listing: Listing
+    scopes: tuple[str, ...]
+    session: str | None
+    now: datetime
+    limit: int
+
+
+class Store(Protocol):
+    """Documents and their events.  Everything it shows in listings is durable."""
+
+    def find(self, stream: Stream) -> Document | None:
+        """The document as it stands, with everything that was appended, durable or not."""
+
+    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> None:
+        """
+        Append events whole, durably.
+
+        Raises:
+            JournalConflict: A stream is not at the version expected.
+            JournalError: It could not be done.
+        """
+
+    def settle(self) -> None:
+        """Return once everything that `find` has shown is durable, so that it can be told."""
+
+    def inbox(self, query: Query) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
+        """Version and compact body of each message of a listing, and what could not be read."""
+
+    def events(self, stream: Stream) -> list[Event]:
+        """The events of a document, oldest first."""
+
+    def audience(self, session: str, scopes: Sequence[str]) -> frozenset[str]:
+        """The session and every conversation it continues, as links in these scopes say."""
+
+    def sent_under(self, scope: str, key: str) -> Stream | None:
+        """The message that an idempotency key has sent to a scope."""
+
+    def has_seen(self, session: str) -> bool:
+        """Has anything been heard of the session?"""
+
+    def change_mark(self) -> int:
+        """A number that grows when something durable was added, by whomever; cheap to ask often."""
+
+    def next_change(self, query: Query) -> datetime | None:
+        """When the passing of time alone will next add to the listing."""
+
+    def close(self) -> None:
+        """Let go of everything; a second call does nothing."""

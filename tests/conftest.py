@@ -1,0 +1,41 @@
+"""
+Where does my test go?
+
+- It holds for all inputs: `tests/property/`.  It draws its inputs with Hypothesis and checks a law.
+- It was promised to somebody (a shell, an agent, another language, an old file): `tests/contract/`.
+  It drives the installed program or reads a published file, and imports nothing of the product.
+- It shows one case of one module: `tests/unit/`, in `test_<module>.py`.
+
+One promise a test, and its docstring is the promise.  A test that would sleep waits for a thing that happened
+instead; a test that needs the time hands in a clock.
+
+Hypothesis tries as many inputs as the profile in $FENCEPOST_HYPOTHESIS_PROFILE says: `dev` (the default of a bare
+pytest), `ci` (the default of tox) or `soak`.
+
+A test that this machine cannot run is skipped, unless $FENCEPOST_REQUIRE is `all`: then it fails.
+"""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Real files and a shared machine: how long one example takes says nothing.
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+
+settings.register_profile("dev", max_examples=25, stateful_step_count=20, **_COMMON)
+settings.register_profile("ci", max_examples=100, stateful_step_count=40, **_COMMON)
+settings.register_profile("soak", max_examples=5_000, stateful_step_count=100, **_COMMON)
+settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(scope="session")
+def cannot():
+    """Skip, saying what the machine lacks; or fail where everything is required."""
+
+    def skip(lacking):
+        if os.environ.get("FENCEPOST_REQUIRE") == "all":
+            pytest.fail(f"FENCEPOST_REQUIRE=all, but {lacking}")
+        pytest.skip(lacking)
+
+    return skip
