@@ -19,4 +19,4 @@ demo: $(VENV)/bin/tox
 $(VENV)/bin/tox:
 	@$(PYTHON) -c 'import sys; sys.exit("fencepost needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet 'tox>=4.23'
+	$(VENV)/bin/python -m pip install --quiet 'tox>=4.40'

@@ -1,4 +1,4 @@
-"""
+r"""
 An ordered log of batches in files, which knows nothing of what its events mean.
 
 `open_journal` opens one for writing.  What follows is the format, complete
@@ -10,8 +10,8 @@ The root
 A root is a folder of mode 0700; every file in it has mode 0600.
 
 ``store.json``
-    ``{"format": 1, "id": UUID, "generation": INT, "key": HEX}``, indented by two spaces, replaced whole by a rename.  A
-    root with a higher format is refused.  ``key`` is the secret under which idempotency keys are digested.
+    ``{"format": 1, "id": UUID, "generation": INT, "key": HEX}``, indented by two spaces, replaced whole by a rename.
+    A root with a higher format is refused.  ``key`` is the secret under which idempotency keys are digested.
 ``journal/<first>.log``
     The segments.  ``<first>`` is the sequence number of the segment's first event, in 16 decimal digits.  The highest is
     open; the others are sealed.
@@ -27,7 +27,7 @@ Frames
 
 A segment is a sequence of frames, then zeros up to its end.  A frame is one batch, on one line of ASCII and UTF-8::
 
-    <digest> <header bytes> <payload bytes> <header> <payload>\\n
+    <digest> <header bytes> <payload bytes> <header> <payload>\n
 
 ``digest``
     64 hex digits: SHA-256 of everything between the space behind the digest and the space before the payload.  So it
@@ -43,18 +43,20 @@ A segment is a sequence of frames, then zeros up to its end.  A frame is one bat
          "at": ISO-8601 in UTC with Z, "actor": text,
          "events": [{"scope", "stream", "version", "type": text and number,
                      "len": bytes of its slot, "commit": SHA-256 of its slot in hex,
-                     "key": HMAC-SHA-256 in hex under the store's key of scope, NUL, idempotency key; where there is one}],
+                     "key": HMAC-SHA-256 in hex, under the store's key, of scope, NUL and idempotency key,
+                            where there is one}],
          "erases": [sequence numbers whose slots this frame erases; where there are some]}
 
 ``payload``
     ``[`` slot ``,`` slot … ``]``, one slot for each event, with nothing between them but the comma.  A slot is
-    ``{"salt":"<32 random hex digits>","data":<JSON>}``.  The salt keeps an erased text from being guessed by its digest.
+    ``{"salt":"<32 random hex digits>","data":<JSON>}``.  The salt keeps an erased text from being guessed by its
+    digest.
 
 Sequence numbers begin at 1 and have no gaps.  The version of an event is its place in its stream, from 1; a stream is a
 scope and a name.  All events of a frame are there, or none.
 
-Erasing overwrites a slot with ``null`` and spaces, in place, after the frame that names it in ``erases`` is on the disk.
-A slot that is not what its commitment says is erased if a whole frame names it, and damaged otherwise.
+Erasing overwrites a slot with ``null`` and spaces, in place, after the frame that names it in ``erases`` is on the
+disk.  A slot that is not what its commitment says is erased if a whole frame names it, and damaged otherwise.
 
 What a crash may leave
 ======================
@@ -64,8 +66,8 @@ at offset *p*, where sequence *s* is expected:
 
 * Nothing but zeros, or the end of the file: the end of the segment.
 * Digest, ``prev``, ``seq``, slots and the final newline are right: accepted.
-* Otherwise *corrupt*, if the digest is right but ``prev`` or ``seq`` is not; or a later segment holds data; or any later
-  frame that proves itself has ``durable`` >= *s*; or an index proves that *s* was synced.
+* Otherwise *corrupt*, if the digest is right but ``prev`` or ``seq`` is not; or a later segment holds data; or any
+  later frame that proves itself has ``durable`` >= *s*; or an index proves that *s* was synced.
 * Otherwise *torn*, if the file ends before the frame does, or some piece of the frame, cut at multiples of 512 bytes in
   the file, is nothing but zeros.  Where the header does not prove where the frame ends: up to the last byte that is not
   zero, some such piece is zero, or the last such byte is no newline.

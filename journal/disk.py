@@ -9,13 +9,17 @@ must survive.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import secrets
 import stat
 import sys
 
 from fencepost.journal.errors import FencepostError, JournalFull, JournalUnavailable
 
+#: How the name of a file ends that is not in place yet.
+STAGED = ".tmp"
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 
@@ -133,10 +137,10 @@ def write_whole(disk: Disk, path: str, data: bytes) -> None:
     Put a whole file in place: after a crash it holds the old bytes or the new ones.
 
     Raises:
-        OSError: It did not work; the old file is as it was.
+        OSError: It did not work, or whether the new name is durable is not known.
     """
     folder, name = os.path.split(path)
-    staged = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
+    staged = os.path.join(folder, f".{name}.{secrets.token_hex(4)}{STAGED}")
     fd = disk.open(staged, create=True)
     try:
         try:
@@ -146,9 +150,14 @@ def write_whole(disk: Disk, path: str, data: bytes) -> None:
             disk.close(fd)
         disk.rename(staged, path)
     except OSError:
-        try:
+        with contextlib.suppress(OSError):  # the first error is the one to tell
             disk.remove(staged)
-        except OSError:
-            pass  # the first error is the one to tell
         raise
     disk.sync_folder(folder)
+
+
+def remove_staged(disk: Disk, folder: str) -> None:
+    """Remove what an interrupted `write_whole` has left; while nobody else writes in the folder."""
+    for name in disk.names(folder):
+        if name.startswith(".") and name.endswith(STAGED):
+            disk.remove(os.path.join(folder, name))

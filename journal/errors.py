@@ -9,6 +9,7 @@ and what to do next.  Catch `FencepostError` to catch them all; catch a kind
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -42,7 +43,7 @@ class FencepostError(Exception):
         """The names of the details, own and inherited, in order."""
         names: dict[str, None] = {}
         for base in reversed(cls.__mro__):
-            for name, kind in base.__dict__.get("__annotations__", {}).items():
+            for name, kind in inspect.get_annotations(base).items():
                 if not str(kind).startswith("ClassVar"):
                     names[name] = None
         return tuple(names)
@@ -91,9 +92,7 @@ class JournalConflict(JournalError):
     """
 
     code = "journal_conflict"
-    sentence = (
-        "{scope} {stream} is at version {actual_version}, not {expected_version}: read it again and decide again"
-    )
+    sentence = "{scope} {stream} is at version {actual_version}, not {expected_version}: read it again and decide again"
     wire_code = "memory_conflict"
     wire_status = 400
     scope: str

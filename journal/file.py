@@ -21,14 +21,16 @@ from fencepost.journal.errors import (
     ClosedHandle,
     ForkedHandle,
     JournalConflict,
+    JournalCorrupt,
     NotAStore,
+    SyncFailed,
 )
 from fencepost.journal.event import Batch, Checkpoint, Commit, NewEvent
 from fencepost.journal.frame import encode, recorded
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock, describe_process
 from fencepost.journal.port import Heads, Stream
-from fencepost.journal.reading import read_commit, read_commits
-from fencepost.journal.recovery import BEGINNING, cut, end_at, find_end
+from fencepost.journal.reading import read_commit, read_commits, read_durable
+from fencepost.journal.recovery import BEGINNING
 from fencepost.journal.root import (
     STORE_LOCK,
     SYNC_LOCK,
@@ -42,6 +44,7 @@ from fencepost.journal.root import (
 from fencepost.journal.segments import SEGMENT_BYTES, Segments
 from fencepost.journal.sync import Sync
 from fencepost.journal.watermark import Mark, Watermark
+from fencepost.journal.writer import Writer
 
 
 def _salt() -> str:
@@ -88,18 +91,24 @@ class FileJournal:
         self._keys: set[str] = set()
         self._known: Checkpoint = BEGINNING
         self._epoch = -1
-        try:
-            make_root(self.root, self._disk)
-            self._lock = FileLock(self._path(STORE_LOCK))
-            self._sync_lock = FileLock(self._path(SYNC_LOCK))
-            self._watermark = Watermark(self._path(WATERMARK))
-            with self._lock.held(lock_wait_ms, self._holder):
-                make_store(self.root, self._disk)
-        except OSError as error:
-            raise failure(error, self.root) from error
-        self.identity: Identity = read_identity(self.root)
-        self._segments = Segments(self.root, self._disk, write=True)
-        self._sync = Sync(self._sync_lock, self._watermark, self._segments, self._disk)
+        self._depth = 0
+        with contextlib.ExitStack() as opened:
+            try:
+                make_root(self.root, self._disk)
+                self._lock = FileLock(self._path(STORE_LOCK))
+                opened.callback(self._lock.close)
+                self._sync_lock = FileLock(self._path(SYNC_LOCK))
+                opened.callback(self._sync_lock.close)
+                with self._lock.held(lock_wait_ms, lambda: "a process that is opening the store"):
+                    make_store(self.root, self._disk)
+                self.identity: Identity = read_identity(self.root)
+                self._watermark = Watermark(self._path(WATERMARK), self.identity.id)
+            except OSError as error:
+                raise failure(error, self.root) from error
+            opened.pop_all()
+        self.segments = Segments(self.root, self._disk, write=True)
+        self._sync = Sync(self._sync_lock, self._watermark, self.segments, self._disk)
+        self._writer = Writer(self.root, self.segments, self._watermark, self._sync, self._disk, segment_bytes)
 
     # --- the port ---------------------------------------------------------------------------------
 
@@ -111,28 +120,41 @@ class FileJournal:
 
     def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
         """Append a batch whole, and return once it is durable; see `fencepost.journal.port.Journal`."""
-        with self._mutex:
-            self._check_handle()
-            try:
-                with self._lock.held(self._lock_wait_ms, self._holder):
-                    self._watermark.holder = self._pid
-                    commit = self._append_locked(batch, expect)
-            except OSError as error:
-                raise failure(error, self.root) from error
-        self._sync.settle(commit.end)
+        with self.locked():
+            commit = self._append_locked(batch, expect)
+            epoch = self._watermark.epoch
+        self._sync.settle(commit.end, epoch)
         return commit
 
     def refresh(self) -> int:
         """Learn what others have appended; see `fencepost.journal.port.Journal`."""
         with self._mutex:
             self._check_handle()
-            self._learn(self._mark())
+            try:
+                self._learn(self._mark())
+            except JournalCorrupt:
+                # What is not durable can be taken back while it is being read: look again with everybody kept out.
+                with self.locked():
+                    self._learn(self._stock())
             return self._known.seq
+
+    def epoch(self) -> int:
+        """A number that changes when something was taken back; see `fencepost.journal.port.Journal`."""
+        return self._watermark.epoch
 
     def pending(self) -> Sequence[Commit]:
         """The batches behind the heads' checkpoint; see `fencepost.journal.port.Journal`."""
         with self._mutex:
             return tuple(self._pending)
+
+    def owed(self) -> Sequence[Commit]:
+        """The durable ones of them; see `fencepost.journal.port.Journal`."""
+        with self._mutex:
+            while True:
+                self.refresh()
+                durable = self._watermark.durable
+                if self._watermark.epoch == self._epoch:  # after `durable`: taking back begins with the epoch
+                    return tuple(commit for commit in self._pending if commit.end.seq <= durable)
 
     def trim(self) -> None:
         """Forget the pending batches that the heads have taken in; see `fencepost.journal.port.Journal`."""
@@ -145,11 +167,15 @@ class FileJournal:
                 for commit in self._pending:
                     self._note(commit)
 
-    def settle(self, seq: int) -> None:
-        """Return once everything up to the event is durable; see `fencepost.journal.port.Journal`."""
-        self._check_handle()
-        if self._watermark.durable < seq:
-            self._sync.settle(self._known)
+    def settle(self, epoch: int) -> bool:
+        """Wait until everything that was shown is durable; see `fencepost.journal.port.Journal`."""
+        self.refresh()
+        with self._mutex:
+            place = self._known
+        if self._watermark.durable < place.seq and self._watermark.epoch == epoch:
+            with contextlib.suppress(SyncFailed):
+                self._sync.settle(place, epoch)
+        return self._watermark.durable >= place.seq and self._watermark.epoch == epoch
 
     def durable(self) -> int:
         """The sequence number of the last durable event; see `fencepost.journal.port.Journal`."""
@@ -160,12 +186,12 @@ class FileJournal:
 
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """The durable batches behind a place; see `fencepost.journal.port.Journal`."""
-        yield from read_commits(self._segments, after or BEGINNING, through=self.durable())
+        yield from read_durable(self.segments, after, self.durable)
 
     def commit_at(self, segment: int, offset: int) -> Commit:
         """The batch at a place; see `fencepost.journal.port.Journal`."""
         self._check_handle()
-        return read_commit(self._segments, segment, offset)
+        return read_commit(self.segments, segment, offset)
 
     def key_digest(self, scope: str, key: str) -> str:
         """The keyed digest of an idempotency key; see `fencepost.journal.port.Journal`."""
@@ -173,12 +199,29 @@ class FileJournal:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other writer out for the length of a block."""
+        """
+        Keep every other writer out for the length of a block.
+
+        Raises:
+            JournalBusy: Another process did not let go in time.
+            JournalError: The block met an error of the operating system.
+        """
         with self._mutex:
             self._check_handle()
-            with self._lock.held(self._lock_wait_ms, self._holder):
-                self._watermark.holder = self._pid
+            if self._depth:
                 yield
+                return
+            try:
+                self._lock.acquire(self._lock_wait_ms, self._holder)
+                self._depth += 1
+                try:
+                    self._watermark.holder = self._pid
+                    yield
+                finally:
+                    self._depth -= 1
+                    self._lock.release()
+            except OSError as error:
+                raise failure(error, self.root) from error
 
     def reload_identity(self) -> None:
         """
@@ -197,7 +240,7 @@ class FileJournal:
         with self._mutex:
             if not self._closed:
                 self._closed = True
-                self._segments.close()
+                self.segments.close()
                 self._watermark.close()
                 self._lock.close()
                 self._sync_lock.close()
@@ -212,19 +255,9 @@ class FileJournal:
         salts = [self._salt() for _ in batch.events]
         durable = self._watermark.durable
         digest, frame = encode(batch, mark.seq + 1, mark.digest, durable, versions, salts, macs)
-        if mark.offset and mark.offset + len(frame) > self._segment_bytes:
-            mark = self._rotate(mark)
-        begin, end = mark.offset, mark.offset + len(frame)
-        fd = self._segments.fd(mark.segment)
-        try:
-            self._segments.allocate(mark.segment, end)
-            self._disk.write(fd, frame, begin)
-        except OSError:
-            self._take_off(mark)
-            raise
-        seq = mark.seq + len(batch.events)
-        commit = recorded(batch, digest, begin, Checkpoint(seq, digest, mark.segment, end), versions, macs)
-        self._watermark.write(Mark(mark.store, mark.segment, mark.inode, seq, end, begin, digest))
+        begin, segment = self._writer.write(mark, frame, digest, len(batch.events))
+        end = Checkpoint(mark.seq + len(batch.events), digest, segment, begin + len(frame))
+        commit = recorded(batch, digest, begin, end, versions, macs)
         self._add(commit)
         return commit
 
@@ -250,110 +283,24 @@ class FileJournal:
             return None
         digest = self.key_digest(event.scope, event.key)
         if digest in self._keys or self._heads.knows_key(digest):
-            raise JournalConflict(
-                scope=event.scope, stream="an idempotency key", expected_version=0, actual_version=1
-            )
+            raise JournalConflict(scope=event.scope, stream="an idempotency key", expected_version=0, actual_version=1)
         return digest
 
     def _version(self, stream: Stream) -> int:
         return self._versions.get(stream) or self._heads.version(stream)
 
-    def _take_off(self, mark: Mark) -> None:
-        """After a write that failed: leave nothing of it.  If that fails too, the next append finds it torn."""
-        try:
-            self._disk.truncate(self._segments.fd(mark.segment), mark.offset)
-        except OSError:
-            pass
-
-    def _rotate(self, mark: Mark) -> Mark:
-        """Seal the segment, which syncs it, and only then begin the next."""
-        with self._sync_lock.held(self._lock_wait_ms, self._holder):
-            self._sync.make_durable(mark.segment, mark.seq)
-            self._segments.seal(mark.segment, mark.offset)
-            return self._begin_segment(mark.store, mark.seq, mark.digest)
-
-    def _begin_segment(self, store: tuple[int, int], seq: int, digest: str) -> Mark:
-        first = seq + 1
-        if first not in self._segments.firsts():
-            self._segments.create(first)
-        mark = Mark(store, first, self._segments.inode(first), seq, 0, 0, digest)
-        self._watermark.write(mark)
-        return mark
-
-    # --- the end of the journal ----------------------------------------------------------------------
-
     def _stock(self) -> Mark:
         """Where the journal ends, seen with own eyes; under the lock."""
-        store = file_mark(self.root)
-        if store != self.identity.file:
+        if file_mark(self.root) != self.identity.file:
             self.reload_identity()
-            store = self.identity.file
-        mark = self._watermark.mark
-        if mark is not None and mark.store == store and not self._watermark.poisoned:
-            if self._segments.is_same_file(mark.segment) and self._stands(mark):
-                return mark
-        else:
-            mark = None
-        with self._sync_lock.held(self._lock_wait_ms, self._holder):
-            return self._recover(mark, store)
-
-    def _stands(self, mark: Mark) -> bool:
-        """Is the last frame where the mark says, and nothing behind it?"""
-        behind = self._segments.read(mark.segment, mark.offset, 64)
-        if behind.count(0) != len(behind):
-            return False
-        if mark.last == mark.offset:
-            return True
-        return self._segments.read(mark.segment, mark.last, 64) == mark.digest.encode()
-
-    def _recover(self, mark: Mark | None, store: tuple[int, int]) -> Mark:
-        """Find the end by reading, cut off what is torn, and say so in the watermark; under both locks."""
-        watermark = self._watermark
-        self._segments.close()
-        was_here = watermark.mark
-        if was_here is not None and was_here.store == store and watermark.poisoned:
-            end = end_at(self._segments, watermark.durable)
-            cut(self._segments, self._disk, end.place)
-            watermark.epoch += 1
-            fresh = self._begin_segment(store, end.place.seq, end.place.digest)
-            watermark.poisoned = False
-            return fresh
-        witness = self._heads.checkpoint().seq
-        start = None
-        if mark is not None and self._segments.is_same_file(mark.segment):
-            witness = max(witness, watermark.durable)
-            read = self._segments.read(mark.segment, mark.last, 64)
-            if mark.last == mark.offset or read == mark.digest.encode():
-                start = Checkpoint(mark.seq, mark.digest, mark.segment, mark.offset)
-        end = find_end(self._segments, start, witness)
-        if end.torn:
-            cut(self._segments, self._disk, end.place)
-        if not self._segments.firsts():
-            self._segments.create(1)
-        place = end.place
-        inode = self._segments.inode(place.segment)
-        last = mark.last if mark is not None and start is not None and place == start else end.last
-        fresh = Mark(store, place.segment, inode, place.seq, place.offset, last, place.digest)
-        if start is None:
-            # What was read may stand in the memory of this machine only.
-            self._disk.sync_data(self._segments.fd(place.segment))
-            watermark.poisoned = False
-            watermark.epoch += 1
-            watermark.durable = place.seq
-        watermark.write(fresh)
-        return fresh
+        return self._writer.stock(self.identity.file, self._heads.checkpoint)
 
     def _mark(self) -> Mark:
         """Where the journal ends, as far as a look at the watermark tells; by reading where it does not."""
-        watermark = self._watermark
-        mark = watermark.mark
-        if mark is None or mark.store != self.identity.file or watermark.poisoned or self._known.seq > mark.seq:
-            try:
-                with self._lock.held(self._lock_wait_ms, self._holder):
-                    watermark.holder = self._pid
-                    mark = self._stock()
-            except OSError as error:
-                raise failure(error, self.root) from error
+        mark = self._watermark.mark
+        if mark is None or mark.store != self.identity.file or self._watermark.poisoned:
+            with self.locked():
+                mark = self._stock()
         return mark
 
     # --- what this handle knows ------------------------------------------------------------------------
@@ -364,7 +311,7 @@ class FileJournal:
             self._epoch = self._watermark.epoch
             self._forget(self._heads.checkpoint())
         if self._known.seq < mark.seq:
-            for commit in read_commits(self._segments, self._known, through=mark.seq):
+            for commit in read_commits(self.segments, self._known, through=mark.seq):
                 self._add(commit)
 
     def _forget(self, place: Checkpoint) -> None:
@@ -405,8 +352,8 @@ class _NoHeads:
     def checkpoint(self) -> Checkpoint:
         return BEGINNING
 
-    def version(self, stream: Stream) -> int:
+    def version(self, _: Stream, /) -> int:
         return 0
 
-    def knows_key(self, digest: str) -> bool:
+    def knows_key(self, _: str, /) -> bool:
         return False

@@ -94,7 +94,13 @@ class Header:
 
 
 def encode(
-    batch: Batch, seq: int, prev: str, durable: int, versions: Sequence[int], salts: Sequence[str], macs: Sequence[str | None]
+    batch: Batch,
+    seq: int,
+    prev: str,
+    durable: int,
+    versions: Sequence[int],
+    salts: Sequence[str],
+    macs: Sequence[str | None],
 ) -> tuple[str, bytes]:
     """
     A batch as a frame.

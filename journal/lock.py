@@ -19,11 +19,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, cast
 
 from portalocker.constants import LockFlags
-from portalocker.exceptions import AlreadyLocked, BaseLockException
-from portalocker.portalocker import FlockLocker
+from portalocker.portalocker import LOCKER
 
 from fencepost.journal.disk import PRIVATE_FILE
 from fencepost.journal.errors import JournalBusy, JournalUnavailable
@@ -34,8 +33,10 @@ LOCK_WAIT_MS_DEFAULT: Final = 10_000
 _RETRY_FIRST_S: Final = 0.000_05
 _RETRY_MOST_S: Final = 0.002
 
-_flock: Final = FlockLocker()
-_TRY: Final = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
+# portalocker's own call, flock, without the checks of flags and files that it makes at each use: these do not change.
+_flock: Final = cast("Callable[[int, int], None]", LOCKER)
+_TRY: Final = int(LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
+_LET_GO: Final = int(LockFlags.UNBLOCK)
 _open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
@@ -50,14 +51,15 @@ class FileLock:
     def __init__(self, path: str) -> None:
         self.path = path
         self._threads = threading.Lock()
-        self._fd = self._open()
+        self._fd, self._file = self._open()
         _open_locks.add(self)
 
-    def _open(self) -> int:
+    def _open(self) -> tuple[int, tuple[int, int]]:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
-        if os.fstat(fd).st_mode & 0o777 != PRIVATE_FILE:
+        found = os.fstat(fd)
+        if found.st_mode & 0o777 != PRIVATE_FILE:
             os.fchmod(fd, PRIVATE_FILE)
-        return fd
+        return fd, (found.st_ino, found.st_dev)
 
     def close(self) -> None:
         """Let go of the file.  The file itself stays."""
@@ -67,17 +69,17 @@ class FileLock:
 
     def _try_file(self) -> bool:
         try:
-            _flock.lock(self._fd, _TRY)
-        except AlreadyLocked:
+            _flock(self._fd, _TRY)
+        except BlockingIOError:
             return False
-        except BaseLockException as error:
-            raise JournalUnavailable(path=self.path, why=f"it cannot be locked ({error.strerror})") from error
+        except (OSError, EOFError) as error:  # EOFError: what some NFS servers answer with
+            raise JournalUnavailable(path=self.path, why=f"it cannot be locked ({error})") from error
         if self._is_same_file():
             return True
         # Somebody replaced the lock file, against the rules: what was locked locks nobody out.
-        _flock.unlock(self._fd)
+        _flock(self._fd, _LET_GO)
         os.close(self._fd)
-        self._fd = self._open()
+        self._fd, self._file = self._open()
         return False
 
     def _is_same_file(self) -> bool:
@@ -85,8 +87,7 @@ class FileLock:
             there = os.stat(self.path)
         except FileNotFoundError:
             return False
-        here = os.fstat(self._fd)
-        return (there.st_ino, there.st_dev) == (here.st_ino, here.st_dev)
+        return (there.st_ino, there.st_dev) == self._file
 
     def try_acquire(self) -> bool:
         """Take the lock if nobody holds it."""
@@ -132,7 +133,7 @@ class FileLock:
         """Let go of the lock."""
         try:
             if self._fd >= 0:
-                _flock.unlock(self._fd)
+                _flock(self._fd, _LET_GO)
         finally:
             self._threads.release()
 
@@ -173,7 +174,9 @@ def describe_process(pid: int) -> str:
 
 
 #: File systems whose locks may not reach other machines (statfs(2), f_type), and what mounts call them.
-_NETWORK_TYPES: Final = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs"))
+_NETWORK_TYPES: Final = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
+)
 
 
 def network_filesystem(path: str) -> str | None:

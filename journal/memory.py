@@ -76,8 +76,17 @@ class MemoryJournal:
     def trim(self) -> None:
         """See `fencepost.journal.port.Journal`; there is nothing to forget."""
 
-    def settle(self, seq: int) -> None:
+    def owed(self) -> Sequence[Commit]:
+        """See `fencepost.journal.port.Journal`."""
+        return self.pending()
+
+    def epoch(self) -> int:
+        """See `fencepost.journal.port.Journal`; nothing is ever taken back."""
+        return 0
+
+    def settle(self, epoch: int) -> bool:
         """See `fencepost.journal.port.Journal`; it is durable already."""
+        return True
 
     def durable(self) -> int:
         """See `fencepost.journal.port.Journal`."""
@@ -91,7 +100,7 @@ class MemoryJournal:
     def commit_at(self, segment: int, offset: int) -> Commit:
         """See `fencepost.journal.port.Journal`."""
         for commit in self._commits:
-            if commit.offset == offset:
+            if (commit.end.segment, commit.offset) == (segment, offset):
                 return commit
         raise JournalCorrupt(file="memory", offset=offset, why="no batch begins here")
 

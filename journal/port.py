@@ -22,10 +22,10 @@ class Heads(Protocol):
     def checkpoint(self) -> Checkpoint:
         """The place up to which the events have been taken in."""
 
-    def version(self, stream: Stream) -> int:
+    def version(self, stream: Stream, /) -> int:
         """The version of a stream there; 0 where it has no event."""
 
-    def knows_key(self, digest: str) -> bool:
+    def knows_key(self, digest: str, /) -> bool:
         """Does an event there carry the idempotency key of that digest?"""
 
 
@@ -54,15 +54,24 @@ class Journal(Protocol):
     def pending(self) -> Sequence[Commit]:
         """The batches behind the heads' checkpoint that this handle knows of, durable or not."""
 
+    def owed(self) -> Sequence[Commit]:
+        """The durable batches behind the heads' checkpoint: what is still to be taken in."""
+
     def trim(self) -> None:
         """Forget the pending batches that the heads have taken in."""
 
-    def settle(self, seq: int) -> None:
-        """
-        Return once everything up to the event is durable.
+    def epoch(self) -> int:
+        """A number that changes when something that was shown and not durable has been taken back."""
 
-        Raises:
-            SyncFailed: It could not be made durable.
+    def settle(self, epoch: int) -> bool:
+        """
+        Wait until everything that this handle has shown is durable.
+
+        Args:
+            epoch: The epoch before the first of it was looked at.
+
+        Returns:
+            False where some of it was taken back, so that whatever was concluded from it must be thought over.
         """
 
     def durable(self) -> int:

@@ -8,7 +8,7 @@ them is touched.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 import attrs
@@ -16,11 +16,13 @@ import attrs
 from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.event import Checkpoint, Commit
 from fencepost.journal.frame import commit_at, header_at
+from fencepost.journal.recovery import BEGINNING
 from fencepost.journal.scan import Tail, erased_by, is_blank, scan
 from fencepost.journal.segments import Segments
 
 #: Read this much at first; enough for all that others write between two looks.
 _CHUNK_BYTES: Final = 128 << 10
+_EVERYTHING: Final = 2**62
 
 
 def read_commits(segments: Segments, after: Checkpoint, *, through: int) -> Iterator[Commit]:
@@ -84,6 +86,29 @@ def _careful(segments: Segments, place: Checkpoint) -> Generator[Commit, None, C
     return found.end
 
 
+def read_durable(segments: Segments, after: Checkpoint | None, durable: Callable[[], int]) -> Iterator[Commit]:
+    """
+    The durable batches behind a place.  If the end is damaged, what is intact before the damage comes first.
+
+    Args:
+        segments: Where they stand.
+        after: The place; the beginning where None.
+        durable: Finds the last durable event; it may raise `JournalCorrupt`.
+
+    Raises:
+        JournalCorrupt: After everything intact.
+    """
+    damage = None
+    try:
+        through = durable()
+    except JournalCorrupt as error:
+        damage, through = error, _EVERYTHING
+    try:
+        yield from read_commits(segments, after or BEGINNING, through=through)
+    except JournalCorrupt as error:
+        raise damage or error from None
+
+
 def read_commit(segments: Segments, segment: int, offset: int) -> Commit:
     """
     The batch at a place.
@@ -96,7 +121,7 @@ def read_commit(segments: Segments, segment: int, offset: int) -> Commit:
     if header is None or header.end > len(buffer):
         buffer = segments.read(segment, offset, None if header is None else header.end)
         header = header_at(buffer, 0)
-    commit = header and commit_at(buffer, header, segment, base=offset)
+    commit = None if header is None else commit_at(buffer, header, segment, base=offset)
     if commit is None and header is not None:
         erased = frozenset[int]().union(
             *(erased_by(segments.read(first)) for first in segments.firsts() if first >= segment)

@@ -8,12 +8,13 @@ interrupted and done again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 
 import attrs
 
-from fencepost.journal.disk import Disk
+from fencepost.journal.disk import Disk, remove_staged, write_whole
 from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.event import Checkpoint
 from fencepost.journal.frame import GENESIS, header_at
@@ -69,7 +70,9 @@ def find_end(segments: Segments, start: Checkpoint | None, witness: int) -> End:
     firsts = segments.firsts()
     if not firsts:
         if witness > 0:
-            raise JournalCorrupt(file=segments.path(1), offset=0, why=f"it is gone, and the index knew sequence {witness}")
+            raise JournalCorrupt(
+                file=segments.path(1), offset=0, why=f"it is gone, and the index knew sequence {witness}"
+            )
         return End(BEGINNING, 0, torn=False)
     if start is None or start.segment != firsts[-1]:
         start = _beginning_of(segments, firsts, len(firsts) - 1)
@@ -107,15 +110,10 @@ def cut(segments: Segments, disk: Disk, place: Checkpoint) -> None:
         name = f"{place.segment:016d}-{place.offset}-{hashlib.sha256(tail).hexdigest()[:16]}"
         folder = os.path.join(segments.folder, TORN)
         aside = os.path.join(folder, name)
-        if not os.path.exists(aside):  # after an interruption it may be there already
-            fd = disk.open(aside + ".tmp", create=True) if not os.path.exists(aside + ".tmp") else disk.open(aside + ".tmp")
-            try:
-                disk.write(fd, tail, 0)
-                disk.sync(fd)
-            finally:
-                disk.close(fd)
-            disk.rename(aside + ".tmp", aside)
-            disk.sync_folder(folder)
+        if os.path.exists(aside):
+            disk.sync_folder(folder)  # an interrupted recovery has copied it already
+        else:
+            write_whole(disk, aside, tail)
     segments.seal(place.segment, place.offset)
 
 
@@ -136,3 +134,24 @@ def end_at(segments: Segments, seq: int) -> End:
             return End(commit.end, commit.offset, torn=False)
     why = f"sequence {seq} was on the disk, and is not there"
     raise JournalCorrupt(file=segments.path(start.segment), offset=found.end.offset, why=why)
+
+
+def make_believable(segments: Segments, disk: Disk, root: str, end: Checkpoint) -> None:
+    """
+    Make durable what was only read, and the names that lead to it.
+
+    After a failed sync or a crash, what is read may stand in this machine's memory alone and be marked clean there, so
+    the bytes are written again before they are synced.  The names come first from whoever made the files, who may have
+    died before syncing the folders.
+    """
+    if end.offset:
+        fd = segments.fd(end.segment)
+        disk.write(fd, segments.read(end.segment, 0, end.offset), 0)
+        disk.sync_data(fd)
+    for folder in (segments.folder, root):
+        remove_staged(disk, folder)
+        disk.sync_folder(folder)
+    while (parent := os.path.dirname(root)) != root:
+        root = parent
+        with contextlib.suppress(OSError):  # not ours: it was there before, or may not be opened
+            disk.sync_folder(root)

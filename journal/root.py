@@ -35,7 +35,7 @@ JOURNAL: Final = "journal"
 TORN: Final = "torn"
 
 #: What may stand in a folder that is about to become a store.
-_OUR_LOCKS: Final = frozenset((STORE_LOCK, SYNC_LOCK))
+_OURS: Final = frozenset((STORE_LOCK, SYNC_LOCK, JOURNAL, WATERMARK))
 
 
 @attrs.frozen
@@ -92,9 +92,9 @@ def read_identity(root: str) -> Identity:
         raise NotAStore(path=root, why="its store.json is damaged") from error
 
 
-def write_identity(root: str, disk: Disk, *, id: str, generation: int, key: bytes) -> None:
+def write_identity(root: str, disk: Disk, *, store_id: str, generation: int, key: bytes) -> None:
     """Say what the root is; the commit point of creating a store and of every new generation."""
-    fields = {"format": ROOT_FORMAT, "id": id, "generation": generation, "key": key.hex()}
+    fields = {"format": ROOT_FORMAT, "id": store_id, "generation": generation, "key": key.hex()}
     write_whole(disk, os.path.join(root, STORE_FILE), orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n")
 
 
@@ -116,9 +116,10 @@ def make_root(root: str, disk: Disk) -> None:
     for folder in reversed(missing):
         disk.make_folder(folder)
         disk.sync_folder(os.path.dirname(folder))
-    if STORE_FILE not in (names := set(disk.names(root))) and names - _OUR_LOCKS - {JOURNAL, WATERMARK}:
-        if not any(name.startswith(f".{STORE_FILE}.") for name in names):
-            raise NotAStore(path=root, why="it has other files in it and no store.json")
+    names = set(disk.names(root))
+    foreign = {name for name in names - _OURS if not name.startswith(f".{STORE_FILE}.")}
+    if foreign and STORE_FILE not in names:
+        raise NotAStore(path=root, why="it has other files in it and no store.json")
 
 
 def make_store(root: str, disk: Disk) -> None:
@@ -136,4 +137,4 @@ def make_store(root: str, disk: Disk) -> None:
     disk.sync_folder(root)
     if any(name.endswith(".log") for name in disk.names(journal)):
         raise NotAStore(path=root, why="it has a journal and no store.json: restore that file from a copy")
-    write_identity(root, disk, id=str(uuid.uuid4()), generation=1, key=secrets.token_bytes(32))
+    write_identity(root, disk, store_id=str(uuid.uuid4()), generation=0, key=secrets.token_bytes(32))

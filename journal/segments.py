@@ -6,31 +6,47 @@ open; the others are sealed and end with their last frame.  The open one is
 filled with zeros ahead of its last frame, because overwriting zeros syncs
 faster than growing a file: the size on the disk does not change.
 
+Sealed segments may have been moved to an archive folder; they are found there,
+and everything reads on as before.
+
 Rules for this file: it finds, makes and reads segments, and does not judge
 what stands in them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
 import threading
 from typing import Final
 
-from fencepost.journal.disk import Disk
+from fencepost.journal.disk import Disk, write_whole
+from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.root import JOURNAL
 
 #: A segment is sealed when the next frame would make it longer.  After a power cut one segment is read again.
 SEGMENT_BYTES: Final = 16 << 20
 #: Zeros are written this far ahead: about 2 ms of work for about 900 messages.
 ALLOCATE_BYTES: Final = 1 << 20
+#: In the journal folder: one path on each line.
+ARCHIVES: Final = "archives"
 _NAME: Final = re.compile(r"([0-9]{16})\.log")
 
 
 def segment_name(first: int) -> str:
     """The file name of a segment."""
     return f"{first:016d}.log"
+
+
+def archives(folder: str) -> list[str]:
+    """The folders that sealed segments of a journal have been moved to, as its `archives` file says."""
+    try:
+        with open(os.path.join(folder, ARCHIVES), encoding="utf-8") as handle:
+            return handle.read().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 class Segments:
@@ -44,13 +60,24 @@ class Segments:
         self._open: tuple[int, int, int] | None = None  # first sequence number, file descriptor, inode
 
     def path(self, first: int) -> str:
-        """Where a segment is."""
-        return os.path.join(self.folder, segment_name(first))
+        """Where a segment is, or would be."""
+        name = segment_name(first)
+        here = os.path.join(self.folder, name)
+        if not os.path.exists(here):
+            for folder in archives(self.folder):
+                there = os.path.join(folder, name)
+                if os.path.exists(there):
+                    return there
+        return here
 
     def firsts(self) -> list[int]:
-        """The segments by their first sequence numbers, in order."""
-        matches = (_NAME.fullmatch(name) for name in self._disk.names(self.folder))
-        return sorted(int(match[1]) for match in matches if match)
+        """The segments by their first sequence numbers, in order, archived ones included."""
+        found: set[int] = set()
+        for folder in (self.folder, *archives(self.folder)):
+            if folder == self.folder or os.path.isdir(folder):
+                matches = (_NAME.fullmatch(name) for name in self._disk.names(folder))
+                found.update(int(match[1]) for match in matches if match)
+        return sorted(found)
 
     def fd(self, first: int) -> int:
         """A descriptor of a segment that is being written, kept open."""
@@ -68,24 +95,26 @@ class Segments:
             assert self._open is not None
             return self._open[2]
 
-    def is_same_file(self, first: int) -> bool:
-        """Is the file that is kept open still the one under the segment's name?"""
+    def is_file(self, first: int, inode: int) -> bool:
+        """Does the segment stand in the journal's folder, as that file?"""
         try:
-            return os.stat(self.path(first)).st_ino == self.inode(first)
+            return os.stat(os.path.join(self.folder, segment_name(first))).st_ino == inode
         except FileNotFoundError:
             return False
 
+    def exists(self, first: int) -> bool:
+        """Does a segment of that name stand in the journal's folder?"""
+        return os.path.exists(os.path.join(self.folder, segment_name(first)))
+
     def create(self, first: int) -> None:
-        """Make a segment of zeros, synced under its name before anything is written to it."""
+        """Make a segment of zeros, durable under its name before anything is written to it; again if need be."""
         with self._mutex:
             self._close()
-        fd = self._disk.open(self.path(first), create=True)
-        try:
-            self._disk.write(fd, bytes(ALLOCATE_BYTES), 0)
-            self._disk.sync(fd)
-        finally:
-            self._disk.close(fd)
-        self._disk.sync_folder(self.folder)
+        path = os.path.join(self.folder, segment_name(first))
+        if os.path.exists(path):
+            self._disk.sync_folder(self.folder)  # whoever made it may have died before this
+        else:
+            write_whole(self._disk, path, bytes(ALLOCATE_BYTES))
 
     def allocate(self, first: int, end: int) -> None:
         """Have zeros up to the byte, and some more if there is room for more."""
@@ -108,16 +137,27 @@ class Segments:
         self._disk.sync(fd)
 
     def read(self, first: int, begin: int = 0, size: int | None = None) -> bytes:
-        """Bytes of a segment; all from `begin` on where no size is given."""
+        """
+        Bytes of a segment; all from `begin` on where no size is given.
+
+        Raises:
+            JournalCorrupt: It is gone.
+        """
         with self._mutex:
             kept = self._open[1] if self._open is not None and self._open[0] == first else None
             if kept is not None:
                 return self._disk.read(kept, self._disk.size(kept) - begin if size is None else size, begin)
-        fd = self._disk.open(self.path(first), write=False)
+        fd = self._open_to_read(first)
         try:
             return self._disk.read(fd, self._disk.size(fd) - begin if size is None else size, begin)
         finally:
             self._disk.close(fd)
+
+    def _open_to_read(self, first: int) -> int:
+        for _ in range(2):  # it may have been moved to the archive in between
+            with contextlib.suppress(FileNotFoundError):
+                return self._disk.open(self.path(first), write=False)
+        raise JournalCorrupt(file=self.path(first), offset=0, why="the segment is gone")
 
     def close(self) -> None:
         """Let go of the open file."""

@@ -12,15 +12,17 @@ append starts from the last durable frame.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Final
 
 from fencepost.journal.disk import Disk
 from fencepost.journal.errors import SyncFailed
 from fencepost.journal.event import Checkpoint
-from fencepost.journal.lock import FileLock
+from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock
 from fencepost.journal.segments import Segments
-from fencepost.journal.watermark import Watermark
+from fencepost.journal.watermark import Mark, Watermark
 
 #: How often a follower looks at the watermark: well below the time that a sync takes.
 _LOOK_S: Final = 0.000_05
@@ -35,28 +37,43 @@ class Sync:
         self._segments = segments
         self._disk = disk
 
-    def settle(self, place: Checkpoint) -> None:
+    def settle(self, place: Checkpoint, epoch: int) -> None:
         """
         Return once everything before a place that was written is durable.
+
+        Args:
+            place: The place.
+            epoch: The epoch in which it was written.  In a later one it may have been taken back.
 
         Raises:
             SyncFailed: A sync failed, here or in another process, so that is not known.
         """
         watermark = self._watermark
-        epoch = watermark.epoch
-        while watermark.durable < place.seq:
-            if watermark.poisoned or watermark.epoch != epoch:
-                raise SyncFailed(path=self._segments.folder, why="a sync failed in this or another process")
+        while watermark.durable < place.seq or watermark.epoch != epoch:  # in this order: taking back begins with epoch
+            self._check(epoch)
             if not self._lock.try_acquire():
                 time.sleep(_LOOK_S)
                 continue
             try:
-                if watermark.durable < place.seq and not watermark.poisoned:
-                    mark = watermark.mark  # none where an appender is writing it just now, or died doing so
-                    newest = place if mark is None else mark
+                self._check(epoch)  # nothing is taken back while the sync lock is held
+                if watermark.durable < place.seq:
+                    newest: Checkpoint | Mark | None = place
+                    if (watermark.segment, watermark.seq) != (place.segment, place.seq):
+                        newest = watermark.mark  # none where an appender is writing it, or died doing so
+                    newest = place if newest is None else newest
                     self.make_durable(newest.segment, newest.seq)
             finally:
                 self._lock.release()
+
+    def _check(self, epoch: int) -> None:
+        if self._watermark.poisoned or self._watermark.epoch != epoch:
+            raise SyncFailed(path=self._segments.folder, why="a sync failed in this or another process")
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep everybody from syncing for the length of a block."""
+        with self._lock.held(LOCK_WAIT_MS_DEFAULT, lambda: "a process that is syncing"):
+            yield
 
     def make_durable(self, segment: int, seq: int) -> None:
         """

@@ -3,13 +3,13 @@ The watermark: how far the journal has been written and synced, shared through m
 
 It is one page of 64-bit words that every process on the machine maps.  It saves
 each of them from reading the journal to find its end.  It is never synced and
-never believed: the page is good only for the boot it was written in, the words
-about the tail carry a checksum, and whoever appends looks at the journal itself
-first.  Whatever does not fit means reading the last segment again.
+never believed: the page is good only for the store, the folder and the boot it
+was written in, the words about the tail carry a checksum, and whoever appends
+looks at the journal itself first.  Whatever does not fit means reading the last segment again.
 
 The word `durable` is written by whoever syncs, without the append lock; one
-aligned word is read and written whole (`memoryview.cast`, not `struct`, whose
-bytes can be seen half written).
+aligned word is read and written whole (`memoryview.cast`; what `struct` writes
+into a map can be seen half written).
 
 Rules for this file: standard library only and no attrs, because the quickest
 commands read the watermark too.
@@ -19,18 +19,31 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 import zlib
 from typing import Final
 
 _LAYOUT: Final = 0x31_70_65_63_6E_65_66  # "fencep1"
 _SIZE: Final = 4096
 
+# Whose page this is, and since which start of the machine.
+_OWNER: Final = slice(0, 4)
 # The tail: written under the append lock, guarded by the checksum behind it.
-_TAIL: Final = slice(0, 13)
-_STORE_INODE, _STORE_MTIME, _SEGMENT, _SEGMENT_INODE, _SEQ, _OFFSET, _LAST, _DIGEST = 2, 3, 4, 5, 6, 7, 8, 9
-_CHECKSUM: Final = 13
+_FILE_INODE, _FILE_MTIME, _SEGMENT, _SEGMENT_INODE, _SEQ, _OFFSET, _LAST, _DIGEST, _CHECKSUM = (
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    15,
+)
+_HEAD: Final = struct.Struct("=11Q")
 # Words that stand alone.
-_DURABLE, _POISON, _EPOCH, _HOLDER = 14, 15, 16, 17
+_DURABLE, _POISON, _EPOCH, _HOLDER = 16, 17, 18, 19
+_EPOCH_MASK: Final = 2**63 - 1
 
 
 def boot_id() -> int:
@@ -85,11 +98,15 @@ class Watermark:
     """
     The mapped page.
 
+    Args:
+        path: The file; made if it is not there and may be written.
+        store_id: The uuid of the store.
+
     Raises:
         OSError: The file cannot be opened or made.
     """
 
-    def __init__(self, path: str, *, write: bool = True) -> None:
+    def __init__(self, path: str, store_id: str, *, write: bool = True) -> None:
         flags = (os.O_RDWR | os.O_CREAT if write else os.O_RDONLY) | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
         try:
@@ -104,7 +121,8 @@ class Watermark:
         finally:
             os.close(fd)
         self._words = memoryview(self._map).cast("Q")
-        self._boot = boot_id()
+        folder = os.stat(os.path.dirname(path) or ".").st_ino
+        self._owner = [_LAYOUT, boot_id(), int(store_id.replace("-", "")[:16], 16), folder]
 
     def close(self) -> None:
         """Unmap the page."""
@@ -112,45 +130,47 @@ class Watermark:
         self._map.close()
 
     @property
+    def belongs(self) -> bool:
+        """
+        Is this page this store's, in this folder, of this boot?
+
+        Only then do `durable` and `poisoned` say anything.  A copied store has a page that is not its own.
+        """
+        return self._words[_OWNER].tolist() == self._owner
+
+    @property
     def mark(self) -> Mark | None:
         """The tail as it was last written, or None where that cannot be told."""
         words = self._words
         for _ in range(3):
             checksum = words[_CHECKSUM]
-            raw = self._map[: _TAIL.stop * 8]
+            raw = self._map[: _CHECKSUM * 8]
             if words[_CHECKSUM] == checksum and zlib.crc32(raw) == checksum:
                 break
         else:
             return None
-        if words[0] != _LAYOUT or words[1] != self._boot:
+        if not self.belongs:
             return None
-        return Mark(
-            (words[_STORE_INODE], words[_STORE_MTIME]),
-            words[_SEGMENT],
-            words[_SEGMENT_INODE],
-            words[_SEQ],
-            words[_OFFSET],
-            words[_LAST],
-            raw[_DIGEST * 8 : _DIGEST * 8 + 32].hex(),
-        )
+        *_, inode, mtime, segment, segment_inode, seq, offset, last = _HEAD.unpack_from(raw)
+        digest = raw[_DIGEST * 8 : _CHECKSUM * 8].hex()
+        return Mark((inode, mtime), segment, segment_inode, seq, offset, last, digest)
 
     def write(self, mark: Mark) -> None:
         """Say where the tail is; under the append lock."""
-        raw = b"".join(
-            word.to_bytes(8, "little" if _LITTLE else "big")
-            for word in (
-                _LAYOUT,
-                self._boot,
-                *mark.store,
-                mark.segment,
-                mark.inode,
-                mark.seq,
-                mark.offset,
-                mark.last,
-            )
-        ) + bytes.fromhex(mark.digest)
+        where = (mark.segment, mark.inode, mark.seq, mark.offset, mark.last)
+        raw = _HEAD.pack(*self._owner, *mark.store, *where) + bytes.fromhex(mark.digest)
         self._map[: len(raw)] = raw
         self._words[_CHECKSUM] = zlib.crc32(raw)
+
+    @property
+    def seq(self) -> int:
+        """The last event written, as a hint; `mark` says it with its checksum."""
+        return self._words[_SEQ]
+
+    @property
+    def segment(self) -> int:
+        """The open segment, as a hint."""
+        return self._words[_SEGMENT]
 
     @property
     def durable(self) -> int:
@@ -163,8 +183,8 @@ class Watermark:
 
     @property
     def poisoned(self) -> bool:
-        """A sync failed, so what was written behind `durable` is in doubt."""
-        return self._words[_POISON] != 0
+        """A sync failed in this boot, so what was written behind `durable` is in doubt, whatever the tail says."""
+        return self._words[_POISON] != 0 and self.belongs
 
     @poisoned.setter
     def poisoned(self, value: bool) -> None:
@@ -177,7 +197,7 @@ class Watermark:
 
     @epoch.setter
     def epoch(self, value: int) -> None:
-        self._words[_EPOCH] = value
+        self._words[_EPOCH] = value & _EPOCH_MASK
 
     @property
     def holder(self) -> int:
@@ -187,6 +207,3 @@ class Watermark:
     @holder.setter
     def holder(self, pid: int) -> None:
         self._words[_HOLDER] = pid
-
-
-_LITTLE: Final = memoryview(b"\1\0\0\0\0\0\0\0").cast("Q")[0] == 1

@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import os
 
+    from fencepost.journal.errors import BadInput as BadInput
+    from fencepost.journal.errors import FencepostError as FencepostError
     from fencepost.mailbox.addresses import Mode as Mode
     from fencepost.mailbox.addresses import Mount as Mount
     from fencepost.mailbox.aio import AsyncMailbox as AsyncMailbox
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from fencepost.mailbox.box import History as History
     from fencepost.mailbox.box import Inbox as Inbox
     from fencepost.mailbox.box import Mailbox as Mailbox
-    from fencepost.mailbox.errors import BadInput as BadInput
-    from fencepost.mailbox.errors import FencepostError as FencepostError
     from fencepost.mailbox.errors import Refused as Refused
     from fencepost.mailbox.message import Delivery as Delivery
     from fencepost.mailbox.message import Message as Message

@@ -119,4 +119,3 @@ class Mounts:
 def link_path(session: str, parent: str) -> str:
     """The path of the document that says that a session continues a conversation."""
     return f"{LINKS}{session}/{parent}"
-

@@ -121,7 +121,8 @@ class AsyncMailbox:
             look = await self._run(self._box.look, target=target, session=session, limit=limit)
             if look.found.items or time.monotonic() >= deadline:
                 return look.found
-            while time.monotonic() < deadline and not self._box.has_news(look):
+            # No event can be set from another process: what is watched is shared memory.
+            while time.monotonic() < deadline and not self._box.has_news(look):  # noqa: ASYNC110
                 await asyncio.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0)))
 
     async def ack(self, message_id: str, *, session: str, occurrence: int, target: str | None = None) -> Receipt:

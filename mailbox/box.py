@@ -10,17 +10,18 @@ based on is durable, so nothing that anybody was told can be taken back.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 import attrs
 import orjson
 
-from fencepost.journal.errors import JournalConflict
+from fencepost.journal.errors import JournalConflict, JournalUnavailable
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, commands, errors, shapes, times
@@ -28,7 +29,7 @@ from fencepost.mailbox.addresses import MESSAGES, Mount, Mounts, link_path
 from fencepost.mailbox.decide import decide
 from fencepost.mailbox.events import Idempotency, Linked, MessageEvent
 from fencepost.mailbox.evolve import evolve
-from fencepost.mailbox.message import Context, Delivery, Letter, Message, Receipt
+from fencepost.mailbox.message import Delivery, Letter, Message, Receipt
 from fencepost.mailbox.store.documents import Document, fold
 from fencepost.mailbox.store.port import Query, Store, Unsupported
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX, Listing
@@ -42,12 +43,12 @@ ATTEMPTS_MAX: Final = 64
 #: How often `wait` looks at the shared watermark, which is memory and not disk.
 LOOK_S: Final = 0.025
 
-S = TypeVar("S", bound=commands.Step)
+T = TypeVar("T")
 
 
 def utc_now() -> datetime:
     """The time, aware, in UTC."""
-    return datetime.now(times.UTC)
+    return datetime.now(UTC)
 
 
 def new_uuid() -> str:
@@ -98,6 +99,13 @@ class History:
 
     receipt: Receipt
     versions: tuple[Receipt, ...]
+
+
+@attrs.define
+class _Told:
+    """Whether what an answer is based on is durable."""
+
+    stands: bool = False
 
 
 class Mailbox:
@@ -203,19 +211,30 @@ class Mailbox:
         """
         now = self._clock()
         sends = [self._prepare(draft, now) for draft in drafts]
+        return self._until_it_stands(lambda: self._try_send(sends, now))
+
+    def _try_send(self, sends: Sequence[commands.Send], now: datetime) -> list[Receipt] | None:
+        epoch = self.store.epoch()
+        answers = [self._sent_before(send) for send in sends]
+        fresh = _without_repeats([send for send, answer in zip(sends, answers, strict=True) if answer is None])
+        if fresh:
+            self._append_sends(fresh, now)
+        elif not self.store.settle(epoch):
+            return None
+        return [answer or self._answer(send) for send, answer in zip(sends, answers, strict=True)]
+
+    def _until_it_stands(self, attempt: Callable[[], T | None]) -> T:
+        """Try again while others were quicker, or what was looked at has been taken back."""
+        conflict: JournalConflict | None = None
         for _ in range(ATTEMPTS_MAX):
-            answers = [self._sent_before(send) for send in sends]
-            fresh = _without_repeats([send for send, answer in zip(sends, answers, strict=True) if answer is None])
-            if fresh:
-                try:
-                    self._append_sends(fresh, now)
-                except JournalConflict as error:
-                    conflict = error
-                    continue
+            try:
+                answer = attempt()
+            except JournalConflict as error:
+                conflict = error
             else:
-                self.store.settle()
-            return [answer or self._answer(send) for send, answer in zip(sends, answers, strict=True)]
-        raise conflict
+                if answer is not None:
+                    return answer
+        raise conflict or JournalUnavailable(path="the store", why="what it shows is taken back again and again")
 
     def _prepare(self, draft: Draft, now: datetime) -> commands.Send:
         mount = self.mounts.writable(draft.target, new=True)
@@ -321,16 +340,19 @@ class Mailbox:
             UnknownMessage: There is none of that id in the mounts.
             UnsupportedFormat: It is stored in a form that this version does not know.
         """
-        document = self._find(message_id, self.mounts.readable(target))
-        self.store.settle()
-        self._message(document)
-        versions: list[Receipt] = []
-        folded: Document | None = None
-        for event in self.store.events((document.scope, document.path)):
-            folded = fold(folded, event)
-            versions.append(Receipt(folded.version, self._message(folded)))
-        versions.reverse()
-        return History(versions[0], tuple(versions))
+        return self._until_it_stands(lambda: self._try_view(message_id, self.mounts.readable(target)))
+
+    def _try_view(self, message_id: str, scopes: Sequence[str]) -> History | None:
+        with self._told_when_durable() as told:
+            document = self._find(message_id, scopes)
+            self._message(document)
+            versions: list[Receipt] = []
+            folded: Document | None = None
+            for event in self.store.events((document.scope, document.path)):
+                folded = fold(folded, event)
+                versions.append(Receipt(folded.version, self._message(folded)))
+            versions.reverse()
+        return History(versions[0], tuple(versions)) if told.stands else None
 
     def wait(
         self, timeout_s: float, *, target: str | None = None, session: str | None = None, limit: int = LIMIT_DEFAULT
@@ -374,9 +396,7 @@ class Mailbox:
         return self._step(
             message_id,
             target,
-            lambda document: commands.Ack(
-                *self._who(session, occurrence), audience=self._audience(session, document)
-            ),
+            lambda document: commands.Ack(*self._who(session, occurrence), audience=self._audience(session, document)),
         )
 
     def claim(self, message_id: str, *, session: str, occurrence: int, target: str | None = None) -> Receipt:
@@ -484,9 +504,7 @@ class Mailbox:
         return self._step(
             message_id,
             target,
-            lambda document: commands.Cancel(
-                *self._who(session, occurrence), self._audience(session, document), said
-            ),
+            lambda document: commands.Cancel(*self._who(session, occurrence), self._audience(session, document), said),
         )
 
     # --- the receiver --------------------------------------------------------------------------------------------
@@ -547,16 +565,17 @@ class Mailbox:
         link = Linked(shapes.name(session, "session"), shapes.name(parent, "continues"))
         if session == parent:
             raise errors.InvalidName(field="continues", value=parent, rule="a session other than itself")
-        stream = (mount.scope, link_path(session, parent))
-        if self.store.find(stream) is None:
-            event = NewEvent(*stream, *codec.encode(link))
-            try:
-                self.store.append(Batch(self._clock(), self._actor, (event,)), {stream: 0})
-            except JournalConflict:
-                pass  # somebody has just said the same
-        else:
-            self.store.settle()
+        self._until_it_stands(lambda: self._try_link((mount.scope, link_path(session, parent)), link))
         return self.audience(session)
+
+    def _try_link(self, stream: Stream, link: Linked) -> Document | bool | None:
+        epoch = self.store.epoch()
+        found = self.store.find(stream)
+        if found is not None:
+            return found if self.store.settle(epoch) else None
+        event = NewEvent(*stream, *codec.encode(link))
+        self.store.append(Batch(self._clock(), self._actor, (event,)), {stream: 0})
+        return True
 
     def audience(self, session: str) -> frozenset[str]:
         """
@@ -571,24 +590,34 @@ class Mailbox:
 
     def _step(self, message_id: str, target: str | None, command: Callable[[Document], commands.Step]) -> Receipt:
         scopes = self.mounts.readable(target)
-        for _ in range(ATTEMPTS_MAX):
+        return self._until_it_stands(lambda: self._try_step(message_id, scopes, command))
+
+    def _try_step(
+        self, message_id: str, scopes: Sequence[str], command: Callable[[Document], commands.Step]
+    ) -> Receipt | None:
+        with self._told_when_durable() as told:
             document = self._find(message_id, scopes)
             self.mounts.writable(document.scope, new=False)
             message = self._message(document)
             asked = command(document)
-            try:
-                happened = decide(asked, message)
-            except errors.Refused:
-                self.store.settle()
-                raise
-            if happened is None:
-                self.store.settle()
-                return Receipt(document.version, message, repeated=True)
-            try:
+            happened = decide(asked, message)
+            if happened is not None:
+                told.stands = True
                 return self._append_step(document, message, happened, asked.now)
-            except JournalConflict as error:
-                conflict = error
-        raise conflict
+        return Receipt(document.version, message, repeated=True) if told.stands else None
+
+    @contextlib.contextmanager
+    def _told_when_durable(self) -> Iterator[_Told]:
+        """An answer that is based on what the store shows: a refusal leaves the block only once that is durable."""
+        told = _Told()
+        epoch = self.store.epoch()
+        try:
+            yield told
+        except errors.Refused:
+            if self.store.settle(epoch):
+                raise
+        else:
+            told.stands = told.stands or self.store.settle(epoch)
 
     def _append_step(self, document: Document, message: Message, event: MessageEvent, now: datetime) -> Receipt:
         stream = (document.scope, document.path)
@@ -602,7 +631,6 @@ class Mailbox:
             document = self.store.find((scope, MESSAGES + canonical))
             if document is not None:
                 return document
-        self.store.settle()
         raise errors.UnknownMessage(message_id=canonical, searched=", ".join(scopes))
 
     def _message(self, document: Document) -> Message:

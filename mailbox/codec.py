@@ -70,14 +70,17 @@ _OPTIONS: Final = orjson.OPT_UTC_Z
 _converter = make_converter(detailed_validation=False, forbid_extra_keys=True)
 _converter.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
 _converter.register_unstructure_hook(datetime, lambda value: value)  # orjson writes it, with OPT_UTC_Z
-_EVENT_TYPES: Final[dict[str, Any]] = {}
-for _kind in (Idempotency, Context, Letter, *EVENT_NAMES):
-    _hook = make_dict_structure_fn(
-        _kind, _converter, _cattrs_detailed_validation=False, _cattrs_forbid_extra_keys=True
-    )
-    _converter.register_structure_hook(_kind, _hook)
-    if _kind in EVENT_NAMES:
-        _EVENT_TYPES[EVENT_NAMES[_kind]] = (_kind, _hook)
+
+
+def _structure(kind: Any) -> Any:
+    hook = make_dict_structure_fn(kind, _converter, _cattrs_detailed_validation=False, _cattrs_forbid_extra_keys=True)
+    _converter.register_structure_hook(kind, hook)
+    return hook
+
+
+for _part in (Idempotency, Context, Letter):
+    _structure(_part)
+_EVENT_TYPES: Final[dict[str, Any]] = {name: (kind, _structure(kind)) for kind, name in EVENT_NAMES.items()}
 
 
 def encode(event: Event) -> tuple[str, bytes]:

@@ -13,7 +13,7 @@ has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeAlias
 
 from fencepost.mailbox import errors
 from fencepost.mailbox.commands import (
@@ -49,8 +49,8 @@ from fencepost.mailbox.lifecycle import MOVES, is_available, is_running, is_unre
 from fencepost.mailbox.message import Delivery, Message, Status
 from fencepost.mailbox.times import show
 
-C = TypeVar("C", bound=Step)
-Guard = Callable[[C, Message], None]
+#: A guard takes the commands that it is listed for in `NEEDS`, and raises the refusal.
+Guard: TypeAlias = Callable[[Any, Message], None]
 
 
 def _same_occurrence(command: Step, message: Message) -> None:
@@ -137,7 +137,7 @@ def _holds_reservation(command: Accept | Decline, message: Message) -> None:
 
 
 #: Command -> what it needs, checked in this order after the occurrence.
-NEEDS: Final[Mapping[type[Step], tuple[Guard[Step], ...]]] = {  # each guard takes the commands it is listed for
+NEEDS: Final[Mapping[type[Step], tuple[Guard, ...]]] = {
     Ack: (_is_recipient, _is_open, _is_due, _not_claimed_by_another),
     Claim: (_is_recipient, _is_open, _is_actionable, _is_due, _not_claimed_by_another),
     Renew: (_is_open, _holds_lease),
@@ -148,7 +148,7 @@ NEEDS: Final[Mapping[type[Step], tuple[Guard[Step], ...]]] = {  # each guard tak
     Reserve: (_is_recipient, _is_open, _wants_wake, _not_accepted, _is_unread, _not_reserved_by_another),
     Accept: (_is_open, _holds_reservation),
     Decline: (_is_open, _holds_reservation),
-}  # type: ignore[dict-item]
+}
 
 
 def decide(command: Command, message: Message | None) -> MessageEvent | None:

@@ -280,7 +280,9 @@ class WakeAccepted(Refused):
     """A client took this occurrence already; that does not mean that a model read it."""
 
     code = "wake_accepted"
-    sentence = "occurrence {occurrence} of message {message_id} was handed to a client already: do not hand it over again"
+    sentence = (
+        "occurrence {occurrence} of message {message_id} was handed to a client already: do not hand it over again"
+    )
     occurrence: int
 
 

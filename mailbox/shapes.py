@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import enum
 import re
-import uuid
 from typing import Final, TypeVar
 
 from fencepost.mailbox.errors import BlankText, InvalidChoice, InvalidName, InvalidNumber, InvalidText, TextTooLong
@@ -34,6 +33,7 @@ NUMBER_MAX: Final = 2**53 - 1
 _NAME: Final = re.compile(
     r"[^\s/\\\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]+"
 )
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _KIND: Final = re.compile(r"[a-z][a-z0-9_-]*")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
@@ -143,12 +143,8 @@ def message_id(value: str, field: str = "message_id") -> str:
     Raises:
         InvalidName: It is not one.
     """
-    text(value, field, PATH_BYTES_MAX)
-    try:
-        canonical = str(uuid.UUID(value))
-    except ValueError:
-        canonical = ""
-    if canonical != value.lower():
+    canonical = text(value, field, PATH_BYTES_MAX).lower()
+    if not _UUID.fullmatch(canonical):
         raise InvalidName(field=field, value=value, rule="a uuid of 36 characters, such as send returns")
     return canonical
 

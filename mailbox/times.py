@@ -8,13 +8,12 @@ one is refused, so no clock change can make a reminder skip or come twice.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from fencepost.mailbox.errors import BothTimes, InvalidTime
 from fencepost.mailbox.shapes import whole_number
 
-UTC: Final = timezone.utc
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: No relative delay can be longer: it would lead past the year 9999 from any time since 1970.
 DELAY_SECONDS_MAX: Final = 253_402_300_799

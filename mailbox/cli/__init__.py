@@ -1,0 +1,1 @@
+"""The command line: text to commands and views, errors to exit statuses."""

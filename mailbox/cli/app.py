@@ -12,6 +12,7 @@ import click
 
 from fencepost.journal.errors import FencepostError
 from fencepost.mailbox.cli.demo import demo
+from fencepost.mailbox.cli.journal import journal
 from fencepost.mailbox.cli.messages import messages
 from fencepost.mailbox.cli.sessions import sessions
 from fencepost.mailbox.cli.show import print_json, visible
@@ -35,6 +36,7 @@ def fencepost() -> None:
 
 fencepost.add_command(messages)
 fencepost.add_command(sessions)
+fencepost.add_command(journal)
 fencepost.add_command(demo)
 
 

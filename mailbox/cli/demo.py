@@ -60,9 +60,7 @@ def demo(keep: bool) -> None:
     root = tempfile.mkdtemp(prefix="fencepost-demo-")
     try:
         with contextlib.closing(open_mailbox(root).store) as store:
-            box = Mailbox(
-                store, [Mount(_SCOPE, "/project")], actor="demo:fencepost", lease=timedelta(seconds=_LEASE_S)
-            )
+            box = Mailbox(store, [Mount(_SCOPE, "/project")], actor="demo:fencepost", lease=timedelta(seconds=_LEASE_S))
             sent = _hand_over(box)
             token = _kill_the_holder(box, root, sent)
             _take_over(box, sent, token)

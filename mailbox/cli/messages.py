@@ -91,7 +91,7 @@ def send(
     conversation: str | None,
     **rest: Any,
 ) -> None:
-    """
+    r"""
     Send a message, or with a time a reminder.
 
     It is stored durably when the command returns. Nobody need be there to receive it.
@@ -102,7 +102,7 @@ def send(
     git log -1 | fencepost messages send --body-file -
     """
     text = needed(said(body, body_file, "body"), "body", "say something with --body or --body-file")
-    with _opened(where, to_read=False) as box:
+    with _Opened(where, to_read=False) as box:
         receipt = box.send(
             text,
             conversation=conversation,
@@ -129,7 +129,7 @@ def send(
 )
 @storage
 def list_messages(where: Where, limit: str, **rest: Any) -> None:
-    """
+    r"""
     List messages, oldest due first. Nothing is read by being listed.
 
     \b
@@ -139,7 +139,7 @@ def list_messages(where: Where, limit: str, **rest: Any) -> None:
     closed     done or cancelled
     all        all of them
     """
-    with _opened(where, to_read=True) as box:
+    with _Opened(where, to_read=True) as box:
         found = box.list(limit=whole(limit, "limit") or 0, **rest)
         if where.json:
             show.print_json(show.inbox_json(found))
@@ -148,11 +148,11 @@ def list_messages(where: Where, limit: str, **rest: Any) -> None:
 
 
 @messages.command()
-@_options(_target, _about_message[0], click.option("--session", hidden=True))
+@_options(_target, _about_message[0], click.option("--session", hidden=True, expose_value=False))
 @storage
-def view(where: Where, message_id: str | None, target: str | None, session: str | None) -> None:
+def view(where: Where, message_id: str | None, target: str | None) -> None:
     """Show a message with all of its versions. Nothing is read by being viewed."""
-    with _opened(where, to_read=True) as box:
+    with _Opened(where, to_read=True) as box:
         found = box.view(needed(message_id, "message_id", "list shows it"), target=target)
         if where.json:
             show.print_json(show.history_json(found))
@@ -166,7 +166,7 @@ def _step(where: Where, done: str, method: str, given: dict[str, Any]) -> None:
     given["occurrence"] = whole(needed(given["occurrence"], "occurrence", "list and view show it"), "occurrence")
     if "token" in given:
         given["token"] = needed(given["token"], "token", "claim returned it")
-    with _opened(where, to_read=False) as box:
+    with _Opened(where, to_read=False) as box:
         _answer(where, done, getattr(box, method)(**given))
 
 
@@ -240,7 +240,7 @@ def cancel(where: Where, outcome: str | None, outcome_file: str | None, **given:
     _step(where, "Cancelled", "cancel", given)
 
 
-class _opened:
+class _Opened:
     """The mailbox for the length of a command; the index is fed before the program ends."""
 
     def __init__(self, where: Where, *, to_read: bool) -> None:

@@ -18,9 +18,13 @@ from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
 from fencepost.mailbox.cli.show import note
-from fencepost.mailbox.store.over_journal import JournalStore, file_store, memory_store
+from fencepost.mailbox.store.over_journal import JournalStore, file_store, memory_store, reading_store
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+root_option = click.option("--root", metavar="DIR", help="The store's folder [~/.fencepost, or $FENCEPOST_HOME].")
+json_flag = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @attrs.frozen
@@ -60,10 +64,18 @@ class Where:
             if self.root is None:
                 return memory_store()
             raise NotAStore(path=root, why="it does not exist")
-        store = file_store(root)
+        store = self._open(root, to_read=to_read)
         if store.damage is not None:
             note(str(store.damage))
         return store
+
+    def _open(self, root: str, *, to_read: bool) -> JournalStore:
+        try:
+            return file_store(root)
+        except JournalUnavailable:
+            if not to_read or os.access(root, os.W_OK):
+                raise
+            return reading_store(root)  # a read-only copy: fold it in memory
 
 
 def _mount(text: str) -> Mount:
@@ -93,10 +105,10 @@ def storage(command: F) -> F:
     with_where.__name__ = command.__name__
     with_where.__doc__ = command.__doc__
     with_where.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    decorated = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(with_where)
+    decorated = json_flag(with_where)
     for decorate in reversed(
         [
-            click.option("--root", metavar="DIR", help="The store's folder [~/.fencepost, or $FENCEPOST_HOME]."),
+            root_option,
             click.option("--scope", help="Mount this one scope, at /project."),
             click.option(
                 "--mount",
@@ -161,5 +173,3 @@ def needed(value: str | None, option: str, why: str) -> str:
     if value is None:
         raise errors.MissingField(field=option, rule=why)
     return value
-
-

@@ -32,7 +32,11 @@ def list_json(words: list[str]) -> str | None:
     limit = options.get("--limit", "50")
     listing = options.get("--status", "unread")
     plain = listing in _LISTINGS and limit.isdecimal() and limit.isascii() and 1 <= int(limit[:4]) <= 500
-    if not plain or len(limit) > 3 or (session is not None and not (_NAME.issuperset(session) and 0 < len(session) < 200)):
+    if (
+        not plain
+        or len(limit) > 3
+        or (session is not None and not (_NAME.issuperset(session) and 0 < len(session) < 200))
+    ):
         return None
     scopes = _scopes(options.get("--target"))
     root = os.path.abspath(options.get("--root") or home())
@@ -82,7 +86,8 @@ def _fed_index(root: str) -> sqlite3.Connection | None:
         store = os.stat(os.path.join(root, "store.json"))
         with open(os.path.join(root, "store.json"), encoding="ascii") as handle:
             said = handle.read()
-        watermark = Watermark(os.path.join(root, "watermark"), write=False)
+        store_id = said.partition('"id": "')[2].partition('"')[0]
+        watermark = Watermark(os.path.join(root, "watermark"), store_id, write=False)
     except (OSError, ValueError):
         return None
     try:

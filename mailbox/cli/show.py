@@ -31,6 +31,11 @@ def print_json(document: object) -> None:
     sys.stdout.buffer.flush()
 
 
+def compact_json(value: object) -> str:
+    """A value as JSON on one line."""
+    return orjson.dumps(value, option=orjson.OPT_UTC_Z).decode()
+
+
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
     """A receipt: the version and the body."""
     return {"version": receipt.version, **codec.body(receipt.message)}
@@ -55,7 +60,7 @@ def history_json(found: History) -> dict[str, Any]:
 def visible(text: str) -> str:
     """The text with everything unprintable escaped; nothing in it can move a cursor or turn the line around."""
     return "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
 
@@ -81,7 +86,7 @@ def relative(moment: datetime, now: datetime) -> str:
 def standing(message: Message, now: datetime) -> str:
     """Where a message stands, in a word or a few."""
     if message.status is not Status.OPEN:
-        return message.status.value
+        return str(message.status.value)
     if message.due_at > now:
         return "scheduled"
     if message.lease is not None:

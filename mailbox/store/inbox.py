@@ -25,6 +25,12 @@ _ASKS: Final[dict[str, tuple[tuple[int, ...], str]]] = {
     "closed": ((CLOSED,), ""),
     "all": ((PENDING, READ, CLOSED), ""),
 }
+#: The next due time of what is scheduled, and the next end of a running lease.
+_HERE: Final = "FROM document WHERE scope = :scope AND conversation = :conversation AND standing = 0"
+_NEXT: Final = (
+    f"SELECT min(due) {_HERE} AND due > :now",
+    f"SELECT min(ready) {_HERE} AND due <= :now AND ready > :now",
+)
 _SELECT: Final = (
     "SELECT due, created, path, version, body FROM document"
     " WHERE scope = :scope AND conversation = :conversation AND standing = :standing {}"
@@ -108,12 +114,9 @@ def next_change(db: sqlite3.Connection, scopes: Iterable[str], conversations: It
     audience = ("", *conversations)
     for scope in scopes:
         for conversation in audience:
-            for condition in ("due > :now", "due <= :now AND ready > :now"):
-                row = db.execute(
-                    "SELECT min(ready) FROM document WHERE scope = :scope AND conversation = :conversation"
-                    f" AND standing = {PENDING} AND {condition}",
-                    {"scope": scope, "conversation": conversation, "now": now},
-                ).fetchone()
+            for query in _NEXT:
+                asked = {"scope": scope, "conversation": conversation, "now": now}
+                row = db.execute(query, asked).fetchone()
                 if row[0] is not None:
                     times.append(row[0])
     return min(times, default=None)

@@ -39,7 +39,9 @@ _BUSY_S: Final = 10.0
 _CHECKPOINT_PAGES: Final = 4_000
 
 _TABLES: Final = """
-CREATE TABLE fed (store TEXT, layout INTEGER, seq INTEGER, digest TEXT, segment INTEGER, offset INTEGER, last INTEGER);
+CREATE TABLE fed (
+    store TEXT, layout INTEGER, seq INTEGER, digest TEXT, segment INTEGER, offset INTEGER, last INTEGER
+);
 CREATE TABLE document (
     id INTEGER PRIMARY KEY, scope TEXT, path TEXT, version INTEGER, body TEXT, why TEXT,
     conversation TEXT, standing INTEGER, due INTEGER, created INTEGER, ready INTEGER
@@ -52,11 +54,13 @@ CREATE TABLE version (document INTEGER, version INTEGER, segment INTEGER, offset
 CREATE TABLE link (session TEXT, scope TEXT, parent TEXT, PRIMARY KEY (session, scope, parent)) WITHOUT ROWID;
 CREATE TABLE sendkey (digest TEXT PRIMARY KEY, document INTEGER) WITHOUT ROWID;
 CREATE TABLE seen (session TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE segment (first INTEGER PRIMARY KEY);
 """
 _UPSERT: Final = (
     "INSERT INTO document (id, scope, path, version, body, why, conversation, standing, due, created, ready)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET version = excluded.version,"
-    " body = excluded.body, why = excluded.why, standing = excluded.standing, due = excluded.due, ready = excluded.ready"
+    " body = excluded.body, why = excluded.why, standing = excluded.standing, due = excluded.due,"
+    " ready = excluded.ready"
 )
 
 
@@ -71,50 +75,48 @@ def file_name(generation: int) -> str:
 
 class Index:
     """
-    An index file, for the threads of one process.
-
-    Args:
-        path: The file.
-        store: The id of the store that it belongs to.
-
-    Raises:
-        Unusable: The file is missing, damaged, foreign or of another layout.
+    An index file, for the threads of one process; opened by `open` or `in_memory`.
     """
 
-    def __init__(self, path: str, store: str) -> None:
-        self.path = path
+    def __init__(self, db: sqlite3.Connection, path: str) -> None:
+        self.path: Final = path
+        self._db: Final = db
         self._mutex = threading.RLock()
-        self._db: Final = _connect(path)
-        try:
-            row = self._db.execute("SELECT store, layout FROM fed").fetchone()
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise Unusable(f"{path}: {error}") from error
-        if row != (store, LAYOUT):
-            self._db.close()
-            raise Unusable(f"{path} belongs to store {row!r}")
 
-    @staticmethod
-    def create(path: str, store: str) -> None:
-        """Make an empty index.  The name must never have been used."""
-        if path != ":memory:":
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
-            os.chmod(path, PRIVATE_FILE)  # SQLite gives its other files the mode of this one
+    @classmethod
+    def open(cls, path: str, store: str) -> Index:
+        """
+        Open the index of a store.
+
+        Raises:
+            Unusable: The file is missing, damaged, foreign or of another layout.
+        """
         db = _connect(path)
         try:
-            _make_tables(db, store)
-        finally:
+            row = db.execute("SELECT store, layout FROM fed").fetchone()
+        except sqlite3.DatabaseError as error:
             db.close()
+            raise Unusable(f"{path}: {error}") from error
+        if row != (store, LAYOUT):
+            db.close()
+            raise Unusable(f"{path} is of store and layout {row!r}")
+        return cls(db, path)
+
+    @classmethod
+    def create(cls, path: str, store: str) -> Index:
+        """Make an empty index.  The name must never have been used."""
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+        os.chmod(path, PRIVATE_FILE)  # SQLite gives its other files the mode of this one
+        db = _connect(path)
+        _make_tables(db, store)
+        return cls(db, path)
 
     @classmethod
     def in_memory(cls, store: str) -> Index:
         """An index that lasts as long as the object."""
-        index = cls.__new__(cls)
-        index.path = ":memory:"
-        index._mutex = threading.RLock()
-        index._db = _connect(":memory:")  # type: ignore[misc]
-        _make_tables(index._db, store)
-        return index
+        db = _connect(":memory:")
+        _make_tables(db, store)
+        return cls(db, ":memory:")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -133,6 +135,11 @@ class Index:
         with self._mutex:
             segment, last, digest = self._db.execute("SELECT segment, last, digest FROM fed").fetchone()
             return segment, last, digest
+
+    def segments(self) -> list[int]:
+        """The segments that batches were taken in from, by first sequence number."""
+        with self._mutex:
+            return [row[0] for row in self._db.execute("SELECT first FROM segment ORDER BY first")]
 
     def version(self, stream: Stream) -> int:
         """The version of a stream there; 0 where it has no event."""
@@ -241,6 +248,7 @@ class _Feeding:
         self._ids: dict[Stream, int] = {}
         self._documents: dict[Stream, Document] = {}
         self._versions: list[tuple[int, int, int, int]] = []
+        self._segments: set[int] = set()
         self._next_id = 1 + (db.execute("SELECT max(id) FROM document").fetchone()[0] or 0)
 
     def take_in(self, commits: Iterable[Commit]) -> None:
@@ -256,6 +264,7 @@ class _Feeding:
                 self._documents[stream] = document
                 self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
                 self._note(document, event.key)
+            self._segments.add(commit.segment)
             seq, newest = commit.end.seq, commit
         if newest is not None:
             self._write(newest)
@@ -283,7 +292,7 @@ class _Feeding:
             self._db.execute("INSERT OR IGNORE INTO link VALUES (?, ?, ?)", link)
         elif isinstance(content, Message):
             reading = content.reading
-            sessions = (content.letter.source, reading and reading.by)
+            sessions = (content.letter.source, None if reading is None else reading.by)
         for session in sessions:
             if session is not None:
                 self._db.execute("INSERT OR IGNORE INTO seen VALUES (?)", (session,))
@@ -294,6 +303,7 @@ class _Feeding:
     def _write(self, newest: Commit) -> None:
         self._db.executemany(_UPSERT, [self._row(stream, each) for stream, each in self._documents.items()])
         self._db.executemany("INSERT INTO version VALUES (?, ?, ?, ?)", self._versions)
+        self._db.executemany("INSERT OR IGNORE INTO segment VALUES (?)", [(first,) for first in self._segments])
         end = newest.end
         self._db.execute(
             "UPDATE fed SET seq = ?, digest = ?, segment = ?, offset = ?, last = ?",

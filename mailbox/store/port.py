@@ -58,8 +58,16 @@ class Store(Protocol):
             JournalError: It could not be done.
         """
 
-    def settle(self) -> None:
-        """Return once everything that `find` has shown is durable, so that it can be told."""
+    def epoch(self) -> int:
+        """A number that changes when something that was shown and not durable has been taken back."""
+
+    def settle(self, epoch: int) -> bool:
+        """
+        Wait until everything that `find` has shown since the epoch was asked is durable, so that it can be told.
+
+        Returns:
+            False where some of it was taken back, so that whatever was concluded from it must be thought over.
+        """
 
     def inbox(self, query: Query) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
         """Version and compact body of each message of a listing, and what could not be read."""

@@ -16,7 +16,8 @@ program, place = sys.argv[1:]
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "none", place], check=True)
 
 def fencepost(*words):
-    done = subprocess.run([program, "messages", *words, "--root", place + "/store", "--json"], capture_output=True)
+    words = [program, "messages", *words, "--root", place + "/store", "--json"]
+    done = subprocess.run(words, stdout=subprocess.PIPE)
     return done.returncode, json.loads(done.stdout)
 
 with open(place + "/body", "w") as body:
@@ -107,22 +108,45 @@ def test_a_root_that_is_a_file(shell, tmp_path):
     assert "precious" == (tmp_path / "file").read_text(encoding="utf-8")
 
 
-def test_an_unwritable_folder(shell, tmp_path, cannot):
+@pytest.fixture
+def plain(cannot):
+    """What to start a program through so that modes mean something to it."""
+    if os.geteuid() != 0:
+        return ()
+    # To root a mode forbids nothing until root lays down its capabilities.
+    if shutil.which("setpriv") is None:
+        cannot("setpriv is not installed, and root may write anywhere")
+    return ("setpriv", "--bounding-set", "-all")
+
+
+def test_an_unwritable_folder(shell, tmp_path, plain):
     """A folder that may not be written to is named, and nothing is acknowledged."""
-    before = ()
-    if os.geteuid() == 0:
-        # To root a mode forbids nothing until root lays down its capabilities.
-        if shutil.which("setpriv") is None:
-            cannot("setpriv is not installed, and root may write anywhere")
-        before = ("setpriv", "--bounding-set", "-all")
     place = tmp_path / "closed"
     place.mkdir(mode=0o500)
 
     words = ("messages", "send", "--body", "hello", "--root", str(place / "store"))
-    error = shell.refused("journal_unavailable", *words, before=before)
+    error = shell.refused("journal_unavailable", *words, before=plain)
 
     assert str(place) in error["details"]["path"]
     assert [] == list(place.iterdir())
+
+
+def test_an_unwritable_store(shell, plain):
+    """Where nothing may be written a send is refused, and what is there can be read."""
+    sent = shell.send("hello")
+    everything = [*shell.root.rglob("*"), shell.root]
+    for path in everything:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+
+    answer = shell.run("messages", "send", "--body", "again", "--json", before=plain)
+
+    error = json.loads(answer.out)["error"]
+    assert 1 == answer.status
+    assert error["code"] in ("journal_unavailable", "read_only_store")
+    assert [sent] == shell.list(before=plain)
+    for path in everything:
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    assert [sent] == shell.list()
 
 
 def test_a_full_disk(shell, tmp_path, cannot):

@@ -96,8 +96,8 @@ def test_a_conversations_message_reaches_that_conversation(shell):
 def test_a_continuation_receives_too(shell):
     """A linked session, and one linked to that, get what is sent to the conversation, before and after the link."""
     before = shell.send("before", "--conversation", "one")
-    shell.ask("Link", "sessions", "link", "--session", "two", "--continues", "one")
-    shell.ask("Link", "sessions", "link", "--session", "three", "--continues", "two")
+    shell.ask("Session", "sessions", "link", "--session", "two", "--continues", "one")
+    shell.ask("Session", "sessions", "link", "--session", "three", "--continues", "two")
     after = shell.send("after", "--conversation", "one")
 
     assert [before, after] == shell.list("--session", "three")
@@ -107,7 +107,7 @@ def test_a_continuation_receives_too(shell):
 
 def test_a_link_leads_one_way(shell):
     """The conversation does not receive what is sent to its continuation."""
-    shell.ask("Link", "sessions", "link", "--session", "two", "--continues", "one")
+    shell.ask("Session", "sessions", "link", "--session", "two", "--continues", "one")
     shell.send("hello", "--conversation", "two")
 
     assert [] == shell.list("--session", "one")
@@ -115,8 +115,8 @@ def test_a_link_leads_one_way(shell):
 
 def test_continuing_in_a_circle(shell):
     """Cycles are harmless: each of them receives what any of them is sent."""
-    shell.ask("Link", "sessions", "link", "--session", "two", "--continues", "one")
-    shell.ask("Link", "sessions", "link", "--session", "one", "--continues", "two")
+    shell.ask("Session", "sessions", "link", "--session", "two", "--continues", "one")
+    shell.ask("Session", "sessions", "link", "--session", "one", "--continues", "two")
     sent = shell.send("hello", "--conversation", "one")
 
     assert [sent] == shell.list("--session", "two")
@@ -126,10 +126,10 @@ def test_continuing_in_a_circle(shell):
 def test_linking_again(shell):
     """A link that stands already is not written again."""
     link = ("sessions", "link", "--session", "two", "--continues", "one")
-    first = shell.ask("Link", *link)
+    first = shell.ask("Session", *link)
     before = shell.digest()
 
-    assert first == shell.ask("Link", *link)
+    assert first == shell.ask("Session", *link)
     assert before == shell.digest()
 
 

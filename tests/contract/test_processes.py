@@ -33,26 +33,31 @@ def test_eight_processes_lose_nothing(shell):
     """Eight processes send fifty messages each, and there are four hundred."""
     loop = 'i=1; while [ $i -le 50 ]; do "$0" messages send --body "$1-$i" >/dev/null || exit 1; i=$((i+1)); done'
     senders = [shell.start(str(n), before=("sh", "-c", loop)) for n in range(8)]
-    for sender in senders:
-        _, err = sender.communicate(timeout=600)
-        assert (0, b"") == (sender.returncode, err)
-
+    said = [(sender.communicate(timeout=600)[1].decode(), sender.returncode) for sender in senders]
+    assert [("", 0)] * 8 == said
     items = shell.list("--status", "all", "--limit", "500")
     assert {f"{n}-{i}" for n in range(8) for i in range(1, 51)} == {item["body"] for item in items}
     assert 400 == len(items) == len({item["id"] for item in items})
 
 
+def _at_once(shell, commands):
+    """The documents that commands print which start together."""
+    # All wait for a line.
+    gate = ("sh", "-c", 'read _ && exec "$0" "$@"')
+    processes = [shell.start(*words, "--json", before=gate, stdin=subprocess.PIPE) for words in commands]
+    for process in processes:
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=60) for process in processes]
+    assert [b""] * len(said) == [err for _, err in said]
+    return [json.loads(out) for out, _ in said]
+
+
 def test_eight_processes_claim_one_message(shell, check):
     """One of them gets the lease, and the others learn who has it."""
     sent = shell.send("hello", "--actionable")
-    # All wait for a line, so that they start together.
-    gate = ("sh", "-c", 'read _ && exec "$0" "$@"')
-    words = [shell.words("claim", sent, "--json", session=f"s{n}") for n in range(8)]
-    claimants = [shell.start(*each, before=gate, stdin=subprocess.PIPE) for each in words]
-    for claimant in claimants:
-        claimant.stdin.write(b"go\n")
-        claimant.stdin.flush()
-    answers = [json.loads(claimant.communicate(timeout=60)[0]) for claimant in claimants]
+
+    answers = _at_once(shell, [shell.words("claim", sent, session=f"s{n}") for n in range(8)])
 
     won = [answer for answer in answers if "error" not in answer]
     lost = [answer["error"] for answer in answers if "error" in answer]
@@ -60,6 +65,25 @@ def test_eight_processes_claim_one_message(shell, check):
     check("Receipt", won[0])
     assert [("claimed", won[0]["owner"])] * 7 == [(error["code"], error["details"]["owner"]) for error in lost]
     assert 2 == shell.view(sent)["version"]
+
+
+def test_eight_processes_send_under_one_key(shell, check):
+    """There is one message, and all of them get its receipt."""
+    answers = _at_once(shell, [("messages", "send", "--body", "hello", "--idempotency-key", "k-1")] * 8)
+
+    for answer in answers:
+        check("Receipt", answer)
+    (item,) = shell.list()
+    assert {item["id"]} == {answer["id"] for answer in answers}
+    assert 7 == sum("repeated" in answer for answer in answers)
+
+
+def test_eight_processes_make_a_store(shell):
+    """Whoever comes first makes it, and the others find it."""
+    answers = _at_once(shell, [("messages", "send", "--body", str(n)) for n in range(8)])
+
+    assert {str(n) for n in range(8)} == {answer["body"] for answer in answers}
+    assert 8 == len(shell.list())
 
 
 def test_a_killed_holder_frees_the_lock(shell, holder):

@@ -16,17 +16,22 @@ COMMANDS = [
     ("sessions", "show"),
     ("demo",),
 ]
+SHOW = ("sessions", "show", "--session")
 WRONG = {
     "no such command": ("frobnicate",),
     "no such message command": ("messages", "frobnicate"),
     "no such option": ("messages", "list", "--frobnicate"),
     "an option of another command": ("messages", "list", "--body", "hello"),
     "a word too many": ("messages", "list", "unread"),
-    "an option without its value": ("messages", "send", "--body"),
+    "a delivery that is none": ("messages", "send", "--body", "hello", "--delivery", "soon"),
+    "a listing that is none": ("messages", "list", "--status", "pending"),
+    "a listing in capitals": ("messages", "list", "--status", "OPEN"),
     "a body and a body file": ("messages", "send", "--body", "hello", "--body-file", "-"),
     "a mount without a path": ("messages", "list", "--mount", "scope=user:pat"),
     "a mount of nothing": ("messages", "list", "--mount", ""),
     "a mount with an unknown key": ("messages", "list", "--mount", "scope=user:pat,path=/pat,colour=red"),
+    "a mount with an unknown mode": ("messages", "list", "--mount", "scope=user:pat,path=/pat,rx"),
+    "a scope and a mount": ("messages", "list", "--scope", "user:pat", "--mount", "scope=user:pat,path=/pat"),
 }
 
 
@@ -50,16 +55,16 @@ def test_help(shell, words):
 
 
 def test_no_command_is_left_out(shell):
-    """The commands that the help names are the ones that these tests know, each with a line about it."""
-    named = set()
-    for words in ((), ("messages",), ("sessions",)):
+    """Every command that a help names has help itself, and a line about it; all that these tests know are there."""
+    named, to_read = set(), [()]
+    while to_read:
+        words = to_read.pop()
         lines = re.findall(r"^  (\S+)(.*)$", _help(shell, words).partition("Commands:\n")[2], re.MULTILINE)
         assert [] == [name for name, about in lines if not about.strip()]
-        named |= {(*words, name) for name, _ in lines}
+        to_read += [(*words, name) for name, _ in lines]
+        named |= set(to_read)
 
     assert named >= set(COMMANDS) - {()}
-    for words in named:
-        _help(shell, words)
 
 
 @pytest.mark.parametrize("words", WRONG.values(), ids=[name.replace(" ", "-") for name in WRONG])
@@ -72,6 +77,13 @@ def test_wrong_words(shell, words):
     assert (2, "") == (answer.status, answer.out)
     assert answer.err.strip()
     assert "Traceback" not in answer.err
+
+
+def test_an_option_without_its_value(shell):
+    """What is missing at the end of the line is missed."""
+    answer = shell.run("messages", "send", "--json", "--body")
+
+    assert (2, "usage") == (answer.status, json.loads(answer.out)["error"]["code"])
 
 
 def test_json_may_stand_anywhere_in_the_command(shell):
@@ -121,15 +133,14 @@ def test_output_that_nobody_reads(shell):
 
 def test_sessions_show(shell):
     """What a session continues is shown, directly and through others."""
-    shell.ask("Link", "sessions", "link", "--session", "two", "--continues", "one")
-    shell.ask("Link", "sessions", "link", "--session", "three", "--continues", "two")
+    shell.ask("Session", "sessions", "link", "--session", "two", "--continues", "one")
+    shell.ask("Session", "sessions", "link", "--session", "three", "--continues", "two")
 
-    shown = json.loads(shell.run("sessions", "show", "--session", "three", "--json").out)
-
-    assert "three" == shown["session"]
-    assert "two" in json.dumps(shown)
-    assert "one" in json.dumps(shown)
-    assert 0 == shell.run("sessions", "show", "--session", "three").status
+    assert {"session": "three", "continues": ["one", "two"]} == shell.ask("Session", *SHOW, "three")
+    assert {"session": "one", "continues": []} == shell.ask("Session", *SHOW, "one")
+    told = shell.run(*SHOW, "three").out
+    assert "one" in told
+    assert "two" in told
 
 
 def test_demo(shell):

@@ -1,0 +1,114 @@
+"""
+The journal in files, opened to be read.
+
+No lock is taken and nothing is written, so it works on a read-only mounted
+copy, beside a running writer, and on a damaged journal as far as that is
+intact.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from fencepost.journal.disk import Disk
+from fencepost.journal.errors import ReadOnlyStore
+from fencepost.journal.event import Batch, Checkpoint, Commit
+from fencepost.journal.port import Heads, Stream
+from fencepost.journal.reading import read_commit, read_durable
+from fencepost.journal.recovery import BEGINNING, find_end
+from fencepost.journal.root import WATERMARK, read_identity
+from fencepost.journal.segments import Segments
+from fencepost.journal.watermark import Watermark
+
+
+class FileReader:
+    """
+    A journal in a folder, for reading only; see `fencepost.journal.port.Journal`.
+
+    Raises:
+        NotAStore: The folder is no store.
+        NewerStore: A newer fencepost made it.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root: Final = os.path.abspath(os.fspath(root))
+        self.identity: Final = read_identity(self.root)
+        self.segments: Final = Segments(self.root, Disk(), write=False)
+        self._heads: Heads | None = None
+
+    def attach(self, heads: Heads) -> None:
+        """See `fencepost.journal.port.Journal`."""
+        self._heads = heads
+
+    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+        """
+        Nothing is written here.
+
+        Raises:
+            ReadOnlyStore: Always.
+        """
+        raise ReadOnlyStore(path=self.root)
+
+    def refresh(self) -> int:
+        """See `fencepost.journal.port.Journal`; what is not durable is not shown."""
+        return self.durable()
+
+    def pending(self) -> Sequence[Commit]:
+        """See `fencepost.journal.port.Journal`."""
+        after = BEGINNING if self._heads is None else self._heads.checkpoint()
+        return tuple(self.read(after))
+
+    def trim(self) -> None:
+        """See `fencepost.journal.port.Journal`; there is nothing to forget."""
+
+    def owed(self) -> Sequence[Commit]:
+        """See `fencepost.journal.port.Journal`."""
+        return self.pending()
+
+    def epoch(self) -> int:
+        """See `fencepost.journal.port.Journal`; nothing that was shown is taken back."""
+        return 0
+
+    def settle(self, epoch: int) -> bool:
+        """See `fencepost.journal.port.Journal`; nothing else was shown."""
+        return True
+
+    def durable(self) -> int:
+        """
+        The last durable event: what a running writer says, else what stands there.
+
+        Raises:
+            JournalCorrupt: The end of the journal is damaged.
+        """
+        said = self._said()
+        return find_end(self.segments, None, 0).place.seq if said is None else said
+
+    def _said(self) -> int | None:
+        try:
+            watermark = Watermark(os.path.join(self.root, WATERMARK), self.identity.id, write=False)
+        except (OSError, ValueError):
+            return None
+        try:
+            mark = watermark.mark
+            here = mark is not None and self.segments.is_file(mark.segment, mark.inode)
+            return watermark.durable if here else None
+        finally:
+            watermark.close()
+
+    def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
+        """See `fencepost.journal.port.Journal`."""
+        yield from read_durable(self.segments, after, self.durable)
+
+    def commit_at(self, segment: int, offset: int) -> Commit:
+        """See `fencepost.journal.port.Journal`."""
+        return read_commit(self.segments, segment, offset)
+
+    def key_digest(self, scope: str, key: str) -> str:
+        """See `fencepost.journal.port.Journal`."""
+        return self.identity.digest(scope, key)
+
+    def close(self) -> None:
+        """See `fencepost.journal.port.Journal`."""
+        self.segments.close()

@@ -1,0 +1,290 @@
+"""
+What happened: replay, differences, and one message's life.
+
+Everything here is computed from the journal alone, through the same `fold` and
+the same `decide` that made it.  Nothing is written.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import attrs
+
+from fencepost.journal.audit import Head, Report, verify
+from fencepost.journal.event import Commit, Event
+from fencepost.journal.port import Stream
+from fencepost.journal.reader import FileReader
+from fencepost.mailbox import codec, commands, errors
+from fencepost.mailbox.addresses import MESSAGES
+from fencepost.mailbox.decide import decide
+from fencepost.mailbox.events import Linked
+from fencepost.mailbox.lifecycle import is_running
+from fencepost.mailbox.message import Message
+from fencepost.mailbox.store.documents import Document, fold
+from fencepost.mailbox.times import parse, show
+
+_RENEWAL: Final = timedelta(minutes=30)
+
+
+def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Event]:
+    """
+    The events up to a point, in order.
+
+    Args:
+        commits: The batches, in order.
+        stop: The last sequence number wanted; or a time, and then the first event with a later one ends it, because
+            events are ordered by sequence and clocks go back; or None for all.
+    """
+    for commit in commits:
+        for event in commit.events:
+            if isinstance(stop, datetime) and parse(event.at, "at") > stop:
+                return
+            if isinstance(stop, int) and event.seq > stop:
+                return
+            yield event
+
+
+def replay(commits: Iterable[Commit], stop: int | datetime | None = None) -> dict[Stream, Document]:
+    """Every document as it stood at a point; see `until`."""
+    documents: dict[Stream, Document] = {}
+    for event in until(commits, stop):
+        stream = (event.scope, event.stream)
+        documents[stream] = fold(documents.get(stream), event)
+    return documents
+
+
+def content(document: Document | None) -> dict[str, Any] | None:
+    """A document's body as JSON; None where there is none that can be read."""
+    if document is None or document.content is None:
+        return None
+    if isinstance(document.content, Linked):
+        return {"session": document.content.session, "parent": document.content.parent}
+    return codec.body(document.content)
+
+
+@attrs.frozen
+class Change:
+    """One field of a document that differs between two points; None where it was not there."""
+
+    stream: Stream
+    field: str
+    before: Any
+    after: Any
+
+
+def differences(before: Document | None, after: Document | None) -> list[Change]:
+    """The fields in which two states of a document differ."""
+    known = after or before
+    if known is None:
+        return []
+    old, new = content(before) or {}, content(after) or {}
+    fields = list(dict.fromkeys([*old, *new]))
+    return [
+        Change((known.scope, known.path), field, old.get(field), new.get(field))
+        for field in fields
+        if old.get(field) != new.get(field)
+    ]
+
+
+def compare(earlier: dict[Stream, Document], later: dict[Stream, Document]) -> list[Change]:
+    """Everything that differs between two replays, by document."""
+    return [
+        change
+        for stream in sorted(earlier.keys() | later.keys())
+        for change in differences(earlier.get(stream), later.get(stream))
+    ]
+
+
+# --- one message's life -------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Step:
+    """
+    One event of a message, or something that the passing of time did to it.
+
+    Attributes:
+        event: What was recorded; None for a due time that came or a lease that ran out, which are not events.
+        at: When.
+        changes: The fields that it changed.
+        note: In words.
+    """
+
+    event: Event | None
+    at: datetime
+    changes: tuple[Change, ...]
+    note: str
+
+
+@attrs.frozen
+class Fence:
+    """A fence that somebody was once given, and what using it at the time of asking would bring."""
+
+    session: str
+    occurrence: int
+    token: str
+    answer: str
+
+
+@attrs.frozen
+class Life:
+    """A message's life as of some time: its steps, what stands at the end, and what its fences are worth."""
+
+    document: Document
+    steps: tuple[Step, ...]
+    fences: tuple[Fence, ...]
+
+
+def explain(commits: Iterable[Commit], message_id: str, now: datetime) -> Life:
+    """
+    One message's life, event by event.
+
+    Args:
+        commits: All batches, in order.
+        message_id: Which message.
+        now: The time to explain it as of; what happened later is told all the same, being recorded.
+
+    Raises:
+        UnknownMessage: There is none of that id.
+    """
+    path = MESSAGES + message_id
+    steps: list[Step] = []
+    fences: dict[tuple[str, int, str], None] = {}
+    document: Document | None = None
+    for event in until(commits, None):
+        if event.stream != path:
+            continue
+        at = parse(event.at, "at")
+        steps += _passing(document, at, event.seq)
+        before, document = document, fold(document, event)
+        steps.append(Step(event, at, tuple(differences(before, document)), ""))
+        lease = document.content.lease if isinstance(document.content, Message) else None
+        if lease is not None and isinstance(document.content, Message):
+            fences[lease.owner, document.content.occurrence, lease.token] = None
+    if document is None:
+        raise errors.UnknownMessage(message_id=message_id, searched="the journal")
+    steps += _passing(document, now, None)
+    worth = tuple(Fence(*given, _worth(document, *given, now)) for given in fences)
+    return Life(document, tuple(steps), worth)
+
+
+def _passing(document: Document | None, at: datetime, seq: int | None) -> Iterator[Step]:
+    """What time did to a message between its last event and the next."""
+    message = None if document is None else document.content
+    if not isinstance(message, Message):
+        return
+    lease = message.lease
+    if lease is not None and message.status.value == "open" and not is_running(lease, at):
+        taken = "" if seq is None else f" before event {seq}"
+        yield Step(None, lease.until, (), f"the lease of session {lease.owner} ran out{taken}")
+    elif lease is None and message.reading is None and message.letter.created_at < message.due_at <= at:
+        yield Step(None, message.due_at, (), f"occurrence {message.occurrence} came due")
+
+
+def _worth(document: Document, session: str, occurrence: int, token: str, now: datetime) -> str:
+    """What renewing with this fence would be answered, by the code that answers it."""
+    if not isinstance(document.content, Message):
+        return errors.UnsupportedFormat.code
+    try:
+        decide(commands.Renew(session, now, occurrence, token, _RENEWAL), document.content)
+    except errors.Refused as refusal:
+        return refusal.code
+    return f"runs until {show(document.content.lease.until)}" if document.content.lease else "runs"
+
+
+# --- the whole store ----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Verdict:
+    """
+    What is proven of a store.
+
+    Attributes:
+        report: What is proven of the journal.
+        documents: How many documents the journal folds to, as far as the index has been fed.
+        differing: Documents whose fold is not what the index holds, or that only one of them has.
+        index_seq: Up to where the index has been fed; None where there is no index, which is no damage.
+    """
+
+    report: Report
+    documents: int
+    differing: tuple[Stream, ...]
+    index_seq: int | None
+
+    @property
+    def good(self) -> bool:
+        """Nothing is damaged, nothing differs, and the expected head was found if one was asked for."""
+        return self.report.damage is None and not self.differing and self.report.expected_found is not False
+
+
+class _AgainstIndex:
+    """Folds the journal beside the index; a document is dropped as soon as it is what the index holds."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.seq: int = db.execute("SELECT seq FROM fed").fetchone()[0]
+        self._versions: dict[Stream, int] = {}
+        self._folding: dict[Stream, Document] = {}
+        self.same = 0
+        self._over: set[Stream] = set()
+
+    def take(self, commit: Commit) -> None:
+        if commit.end.seq > self.seq:
+            return
+        for event in commit.events:
+            stream = (event.scope, event.stream)
+            document = fold(self._folding.get(stream), event)
+            if event.version == 1:
+                row = self._db.execute("SELECT version FROM document WHERE scope = ? AND path = ?", stream).fetchone()
+                self._versions[stream] = 0 if row is None else row[0]
+            self._folding[stream] = document
+            if self._versions.get(stream) == event.version and self._is_same(stream, document):
+                del self._folding[stream], self._versions[stream]
+                self.same += 1
+
+    def _is_same(self, stream: Stream, document: Document) -> bool:
+        body, why = self._db.execute("SELECT body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
+        if isinstance(document.content, Message):
+            return bool(body == codec.compact(document.content).decode())
+        if isinstance(document.content, Linked):
+            return bool(body == codec.link_body(document.content).decode())
+        return bool(why == document.why)
+
+    def differing(self) -> list[Stream]:
+        differ = sorted(self._folding)
+        count = self._db.execute("SELECT count(*) FROM document").fetchone()[0]
+        if count != self.same + len(differ):
+            differ.append(("", f"{count} documents in the index, {self.same + len(differ)} in the journal"))
+        return differ
+
+
+def check(
+    reader: FileReader, db: sqlite3.Connection | None, *, expect: Head | None = None, each: Any = None
+) -> Verdict:
+    """
+    Prove the journal, and that folding it gives what the index holds.
+
+    Args:
+        reader: The journal.
+        db: Its index, opened for reading; None where there is none.
+        expect: A head that was noted before.
+        each: Called with every batch, in order.
+    """
+    beside = None if db is None else _AgainstIndex(db)
+
+    def take(commit: Commit) -> None:
+        if beside is not None:
+            beside.take(commit)
+        if each is not None:
+            each(commit)
+
+    report = verify(reader, expect=expect, each=take)
+    if beside is None:
+        return Verdict(report, 0, (), None)
+    differing = tuple(beside.differing()) if report.damage is None else ()
+    return Verdict(report, beside.same + len(differing), differing, beside.seq)

@@ -1,0 +1,412 @@
+"""
+`fencepost journal`: what happened, and proof of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+import orjson
+
+from fencepost.journal.audit import Head, verify
+from fencepost.journal.event import Commit, Event
+from fencepost.journal.reader import FileReader
+from fencepost.mailbox import audit, errors, shapes, times
+from fencepost.mailbox.box import utc_now
+from fencepost.mailbox.cli import show
+from fencepost.mailbox.cli.options import json_flag, root_option, whole
+from fencepost.mailbox.cli.place import home
+from fencepost.mailbox.store.documents import Document
+from fencepost.mailbox.store.over_journal import open_index_to_read
+
+_FOLLOW_LOOK_S = 0.05
+
+
+@click.group()
+def journal() -> None:
+    """
+    Prove, replay and explain what happened.
+
+    All of it but `retain` and `rebuild-index` only reads: beside running writers, on a read-only copy, and on a damaged
+    journal as far as it is intact.
+    """
+
+
+def _reader(root: str | None) -> FileReader:
+    return FileReader(os.path.abspath(root or home()))
+
+
+def _event_json(event: Event) -> dict[str, Any]:
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "actor": event.actor,
+        "scope": event.scope,
+        "stream": event.stream,
+        "version": event.version,
+        "type": event.type,
+        "data": None if event.data is None else orjson.loads(event.data),
+    }
+
+
+def _event_line(event: Event) -> str:
+    where = f"{event.scope} {event.stream}"
+    return show.visible(f"{event.seq:>8}  {event.at}  {event.type:<22} v{event.version:<3} {where}  by {event.actor}")
+
+
+def _document_json(document: Document) -> dict[str, Any]:
+    return {
+        "scope": document.scope,
+        "path": document.path,
+        "version": document.version,
+        "content": audit.content(document),
+        "unsupported": document.why,
+    }
+
+
+@contextlib.contextmanager
+def _progress(reader: FileReader, *, quiet: bool) -> Iterator[Callable[[Commit], None] | None]:
+    """A progress bar over the bytes of a journal, on a terminal and only where there is something to wait for."""
+    sizes = {first: os.path.getsize(reader.segments.path(first)) for first in reader.segments.firsts()}
+    if quiet or sum(sizes.values()) < 64 << 20 or not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=sum(sizes.values()), label="verifying", file=sys.stderr) as bar:
+
+        def each(commit: Commit) -> None:
+            bar.update(commit.end.offset - commit.offset)
+
+        yield each
+
+
+@journal.command("verify")
+@root_option
+@json_flag
+@click.option("--expect-head", metavar="SEQ:DIGEST", help="A head noted before, which must be part of this history.")
+def verify_command(root: str | None, as_json: bool, expect_head: str | None) -> int:
+    """
+    Prove every frame, the chain between them, and that folding them gives what the index holds.
+
+    Exits 1 and names the first bad byte if anything is not as it was written. What nobody noted before can be rewritten
+    by somebody who can write all the files; note `fencepost journal head` elsewhere, and expect it later.
+    """
+    reader = _reader(root)
+    with open_index_to_read(reader) as db, _progress(reader, quiet=as_json) as each:
+        verdict = audit.check(reader, db, expect=_head(expect_head), each=each)
+    report = verdict.report
+    if as_json:
+        damage = report.damage
+        show.print_json(
+            {
+                "good": verdict.good,
+                "head": {"seq": report.head.seq, "digest": report.head.digest},
+                "batches": report.batches,
+                "events": report.events,
+                "erased": report.erased,
+                "documents": verdict.documents,
+                "index_seq": verdict.index_seq,
+                "differing": [{"scope": scope, "path": path} for scope, path in verdict.differing],
+                "damage": None if damage is None else damage.details,
+                "expected_found": report.expected_found,
+            }
+        )
+        return 0 if verdict.good else 1
+    click.echo(f"{report.events} events in {report.batches} batches, {report.erased} erased, head {report.head.seq}.")
+    if verdict.index_seq is None:
+        click.echo("There is no index; the next command makes one.")
+    else:
+        click.echo(f"{verdict.documents} documents fold to what the index holds up to event {verdict.index_seq}.")
+    for scope, path in verdict.differing:
+        click.secho(f"DIFFERS from the index: {show.visible(f'{scope} {path}')}", fg="red", err=True)
+    if report.damage is not None:
+        click.secho(f"DAMAGED: {show.visible(str(report.damage))}", fg="red", err=True)
+    if report.expected_found is False:
+        click.secho(f"REWRITTEN: {expect_head} is not part of this history", fg="red", err=True)
+    if verdict.good:
+        click.echo("Everything is as it was written.")
+    return 0 if verdict.good else 1
+
+
+def _head(text: str | None) -> Head | None:
+    if text is None:
+        return None
+    seq, _, digest = text.strip().replace(" ", ":").partition(":")
+    if not (seq.isdecimal() and len(digest) == 64):
+        raise errors.Usage(why=f"--expect-head {text!r} is not SEQ:DIGEST, as `fencepost journal head` prints it")
+    return Head(int(seq), digest.lower())
+
+
+@journal.command()
+@root_option
+@json_flag
+def head(root: str | None, as_json: bool) -> None:
+    """Print the last sequence number and its digest, which stand for all of the history before them."""
+    report = verify(_reader(root))
+    if report.damage is not None:
+        raise report.damage
+    if as_json:
+        show.print_json({"seq": report.head.seq, "digest": report.head.digest})
+    else:
+        click.echo(f"{report.head.seq}:{report.head.digest}")
+
+
+@journal.command()
+@root_option
+@json_flag
+@click.option("--after", metavar="SEQ", help="Begin behind this event.")
+@click.option("--limit", metavar="N", default="50", show_default=True, help="How many at most.")
+def log(root: str | None, as_json: bool, after: str | None, limit: str) -> None:
+    """Print events in order: the last ones, or with --after the next ones."""
+    count = shapes.whole_number(whole(limit, "limit") or 0, "limit", 1, 1_000_000)
+    first = whole(after, "after", 0)
+    events = (event for commit in _reader(root).read() for event in commit.events)
+    if first is None:
+        found: Sequence[Event] = deque(events, maxlen=count)
+    else:
+        found = [event for event, _ in zip((each for each in events if each.seq > first), range(count), strict=False)]
+    if as_json:
+        show.print_json({"events": [_event_json(event) for event in found]})
+    else:
+        for event in found:
+            click.echo(_event_line(event))
+
+
+@journal.command()
+@root_option
+@click.option("--after", metavar="SEQ", help="Begin behind this event; with none, with the next one.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as events come, until interrupted.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document for each event, on a line of its own.")
+@click.option("--seconds", metavar="N", help="Follow for this long.")
+def tail(root: str | None, after: str | None, follow: bool, as_json: bool, seconds: str | None) -> None:
+    """Print the last ten events, or those behind --after, and with -f those that come."""
+    reader = _reader(root)
+    first = whole(after, "after", 0)
+    place = None
+    last: deque[Event] = deque(maxlen=10 if first is None else None)
+    for commit in reader.read():
+        place = commit.end
+        last.extend(event for event in commit.events if first is None or event.seq > first)
+    _print_events(last, as_json=as_json)
+    deadline = time.monotonic() + (whole(seconds, "seconds") or 10**9)
+    while follow and time.monotonic() < deadline:
+        for commit in reader.read(place):
+            place = commit.end
+            _print_events([event for event in commit.events if event.seq > (first or 0)], as_json=as_json)
+        time.sleep(_FOLLOW_LOOK_S)
+
+
+def _print_events(events: Sequence[Event] | deque[Event], *, as_json: bool) -> None:
+    for event in events:
+        if as_json:
+            show.print_json(_event_json(event))
+        else:
+            click.echo(_event_line(event))
+    sys.stdout.flush()
+
+
+@journal.command()
+@root_option
+@json_flag
+@click.option("--until", metavar="SEQ|TIME", help="As of this event or time; now where none is given.")
+@click.option("--message-id", metavar="UUID", help="Only this message.")
+@click.option("--diff", nargs=2, metavar="A B", help="What changed between two events or times.")
+def replay(
+    root: str | None, as_json: bool, until: str | None, message_id: str | None, diff: tuple[str, str] | None
+) -> None:
+    """
+    Print every document as it stood at some point.
+
+    A time means: up to the first event that has a later time. Events are ordered by sequence, and clocks go back.
+    """
+    reader = _reader(root)
+    only = None if message_id is None else f"messages/{shapes.message_id(message_id)}"
+    if diff is not None:
+        if until is not None:
+            raise errors.Usage(why="--until and --diff were both given: give one of them")
+        earlier, later = (audit.replay(reader.read(), _point(text)) for text in diff)
+        changes = [each for each in audit.compare(earlier, later) if only in (None, each.stream[1])]
+        _print_changes(changes, as_json=as_json)
+        return
+    found = audit.replay(reader.read(), _point(until))
+    documents = [found[stream] for stream in sorted(found) if only in (None, stream[1])]
+    if as_json:
+        show.print_json({"documents": [_document_json(document) for document in documents]})
+        return
+    for document in documents:
+        body = audit.content(document)
+        text = document.why if body is None else show.compact_json(body)
+        click.echo(show.visible(f"{document.scope} {document.path} v{document.version}: {text}"))
+
+
+def _point(text: str | None) -> int | datetime | None:
+    if text is None:
+        return None
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 19 else times.parse(text, "until")
+
+
+def _print_changes(changes: Sequence[audit.Change], *, as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {
+                "scope": each.stream[0],
+                "path": each.stream[1],
+                "field": each.field,
+                "before": each.before,
+                "after": each.after,
+            }
+            for each in changes
+        ]
+        show.print_json({"changes": rows})
+        return
+    stream = None
+    for each in changes:
+        if each.stream != stream:
+            stream = each.stream
+            click.secho(show.visible(" ".join(stream)), bold=True)
+        click.echo(f"  {_change_line(each)}")
+
+
+def _change_line(change: audit.Change) -> str:
+    before, after = (show.clip(show.compact_json(value), 120) for value in (change.before, change.after))
+    return f"{change.field}: {before} -> {after}"
+
+
+@journal.command()
+@root_option
+@json_flag
+@click.argument("message_id")
+@click.option("--at", metavar="TIME", help="Explain as of this time; now where none is given.")
+def explain(root: str | None, as_json: bool, message_id: str, at: str | None) -> None:
+    """
+    Tell one message's life, event by event: who, when, what it changed, and what each token is worth now.
+
+    Due times that came and leases that ran out stand between the events. They are no events: they follow from the
+    document and the time.
+    """
+    now = utc_now() if at is None else times.parse(at, "at")
+    life = audit.explain(_reader(root).read(), shapes.message_id(message_id), now)
+    if as_json:
+        show.print_json(_life_json(life))
+        return
+    click.secho(show.visible(f"{life.document.scope} {life.document.path}, version {life.document.version}"), bold=True)
+    for step in life.steps:
+        if step.event is None:
+            click.echo(f"{'':>8}  {times.show(step.at)}  ({show.visible(step.note)})")
+            continue
+        click.echo(_event_line(step.event))
+        for change in step.changes:
+            click.echo(f"{'':>10}{_change_line(change)}")
+    if life.fences:
+        click.secho(f"What its tokens are worth at {times.show(now)}", bold=True)
+    for fence in life.fences:
+        click.echo(show.visible(f"  session {fence.session}, occurrence {fence.occurrence}: {fence.answer}"))
+
+
+def _life_json(life: audit.Life) -> dict[str, Any]:
+    return {
+        "document": _document_json(life.document),
+        "steps": [
+            {
+                "event": None if step.event is None else _event_json(step.event),
+                "at": times.show(step.at),
+                "note": step.note,
+                "changes": [{"field": each.field, "before": each.before, "after": each.after} for each in step.changes],
+            }
+            for step in life.steps
+        ],
+        "fences": [
+            {
+                "session": fence.session,
+                "occurrence": fence.occurrence,
+                "token": fence.token,
+                "answer": fence.answer,
+            }
+            for fence in life.fences
+        ],
+    }
+
+
+@journal.command()
+@root_option
+@json_flag
+def stats(root: str | None, as_json: bool) -> None:
+    """Count what is there: segments, bytes, events by kind, documents, and what was cut from torn tails."""
+    reader = _reader(root)
+    kinds: dict[str, int] = {}
+    streams: set[tuple[str, str]] = set()
+
+    def each(commit: Commit) -> None:
+        for event in commit.events:
+            kinds[event.type] = kinds.get(event.type, 0) + 1
+            streams.add((event.scope, event.stream))
+
+    report = verify(reader, each=each)
+    paths = [reader.segments.path(first) for first in reader.segments.firsts()]
+    torn = os.path.join(reader.segments.folder, "torn")
+    found = {
+        "store": reader.identity.id,
+        "head": {"seq": report.head.seq, "digest": report.head.digest},
+        "segments": len(paths),
+        "archived_segments": sum(os.path.dirname(path) != reader.segments.folder for path in paths),
+        "bytes": sum(os.path.getsize(path) for path in paths),
+        "events": report.events,
+        "erased": report.erased,
+        "documents": len(streams),
+        "kinds": dict(sorted(kinds.items())),
+        "torn_copies": len(os.listdir(torn)) if os.path.isdir(torn) else 0,
+        "damage": None if report.damage is None else report.damage.details,
+    }
+    if as_json:
+        show.print_json(found)
+        return
+    for title, value in found.items():
+        click.echo(f"{title.replace('_', ' ')}: {value if isinstance(value, str) else show.compact_json(value)}")
+
+
+@journal.command()
+@root_option
+@json_flag
+@click.option("--before", metavar="TIME", required=True, help="Move segments whose events are all older.")
+@click.option("--archive", metavar="DIR", help="Where to [<root>/archive].")
+def retain(root: str | None, as_json: bool, before: str, archive: str | None) -> None:
+    """
+    Move old sealed segments to an archive, which still verifies and still answers history.
+
+    It drops nothing: every finding of every message stays. Only redaction removes content.
+    """
+    from fencepost.journal.file import FileJournal
+    from fencepost.journal.retention import default_archive
+    from fencepost.journal.retention import retain as move
+
+    reader = _reader(root)
+    opened = FileJournal(reader.root)
+    with contextlib.closing(opened):
+        moved = move(opened, times.parse(before, "before"), archive)
+    where = os.path.abspath(archive or default_archive(reader.root))
+    if as_json:
+        show.print_json({"moved": moved, "archive": where})
+    else:
+        click.echo(f"Moved {len(moved)} segments to {show.visible(where)}.")
+
+
+@journal.command("rebuild-index")
+@root_option
+@json_flag
+def rebuild_index(root: str | None, as_json: bool) -> None:
+    """Make the index anew from the journal. Nothing depends on it: the journal is the truth."""
+    from fencepost.mailbox.store.over_journal import renew_index
+
+    reader = _reader(root)
+    generation, seq = renew_index(reader.root)
+    if as_json:
+        show.print_json({"generation": generation, "seq": seq})
+    else:
+        click.echo(f"Made generation {generation} of the index, up to event {seq}.")

@@ -1,0 +1,165 @@
+"""One strategy for each noun."""
+
+import uuid
+from datetime import datetime, timedelta, timezone
+
+from hypothesis import strategies as st
+
+from fencepost.journal.event import Batch, NewEvent
+from fencepost.mailbox import commands, events
+from fencepost.mailbox.evolve import evolve
+from fencepost.mailbox.lifecycle import MOVES, stage
+from fencepost.mailbox.message import Context, Delivery, Letter, Message
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+NOON = datetime(2026, 11, 30, 12, tzinfo=timezone.utc)
+
+#: Any instant that the product takes.
+moments = st.integers(0, 253_402_300_799_999_999).map(lambda micros: EPOCH + timedelta(microseconds=micros))
+#: A few instants close together, so that they often are the same.
+near_moments = st.builds(
+    lambda minutes, ticks: NOON + timedelta(minutes=minutes, microseconds=ticks),
+    st.sampled_from((-60, -30, -1, 0, 1, 30, 60)),
+    st.sampled_from((0, 0, 0, -1, 1)),
+)
+#: Text with anything that may be carried: bidi marks, escapes, astral characters, but no NUL and no surrogates.
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
+said = texts.filter(lambda text: not text.isspace())
+_name_characters = st.characters(
+    codec="utf-8", exclude_categories=("Cc", "Cf", "Cs", "Zs", "Zl", "Zp"), exclude_characters="/\\"
+)
+names = st.text(_name_characters, min_size=1, max_size=20).filter(lambda name: name not in (".", ".."))
+_parts = st.builds("{}:{}".format, st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True), names)
+scopes = st.lists(_parts, min_size=1, max_size=3).map("/".join)
+actors = st.builds("/".join, st.tuples(_parts) | st.tuples(_parts, names))
+paths = st.lists(st.text("abcdefgh.-_é", min_size=1, max_size=8), min_size=1, max_size=4).map("/".join).filter(
+    lambda path: not {".", ".."} & set(path.split("/"))
+)
+ids = st.integers(0, 2**128 - 1).map(lambda number: str(uuid.UUID(int=number)))
+counts = st.integers(1, 2**53 - 1)
+tokens = st.sampled_from(("token 1", "token 2", "token 3"))
+sessions = st.sampled_from(("ada", "ben", "cyd"))
+#: Whatever JSON may hold where one thing was expected.
+anything = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(2**62, 2**70)
+    | st.floats()
+    | st.text(max_size=20)
+    | st.text(st.sampled_from("\0\ud800\u200b\u202e \n/.:TZ0159-+"), max_size=20)
+    | st.lists(st.integers(), max_size=2)
+    | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+)
+
+contexts = st.builds(Context, scopes, paths, counts, st.none() | said)
+sessions_or_none = st.none() | sessions
+
+
+@st.composite
+def letters(draw, moment=near_moments, session=sessions_or_none, scope=scopes):
+    """What was sent."""
+    conversation, about = draw(session), draw(session)
+    return Letter(
+        id=draw(ids),
+        scope=draw(scope),
+        conversation=conversation,
+        turn=None if conversation is None else draw(st.none() | counts),
+        source=draw(session),
+        about=about,
+        about_turn=None if about is None else draw(st.none() | counts),
+        actor=draw(actors),
+        body=draw(said),
+        created_at=draw(moment),
+        delivery=draw(st.sampled_from(Delivery)),
+        actionable=draw(st.booleans()),
+        context=draw(st.none() | contexts),
+    )
+
+
+idempotencies = st.builds(events.Idempotency, said, st.from_regex(r"[0-9a-f]{64}", fullmatch=True))
+
+
+def event_of(kind, moment=near_moments, session=sessions, letter=None):
+    """Any event of a kind."""
+    return {
+        events.Sent: st.builds(events.Sent, letter or letters(moment), moment, st.none() | idempotencies),
+        events.Acknowledged: st.builds(events.Acknowledged, session, moment),
+        events.Claimed: st.builds(events.Claimed, session, moment, tokens, moment),
+        events.Renewed: st.builds(events.Renewed, moment),
+        events.Released: st.builds(events.Released),
+        events.Completed: st.builds(events.Completed, said),
+        events.Snoozed: st.builds(events.Snoozed, moment, said),
+        events.Cancelled: st.builds(events.Cancelled, st.none() | said),
+        events.Reserved: st.builds(events.Reserved, session, tokens, moment),
+        events.Accepted: st.builds(events.Accepted),
+        events.Declined: st.builds(events.Declined),
+        events.Linked: st.builds(events.Linked, session, session),
+    }[kind]
+
+
+MESSAGE_EVENTS = tuple({kind: None for moves in MOVES.values() for kind in moves})
+#: Any event, with any time and any name in it.
+any_events = st.sampled_from((*MESSAGE_EVENTS, events.Linked)).flatmap(lambda kind: event_of(kind, moments, names))
+#: Any event of a message, with times and names that are often the same.
+message_events = st.sampled_from(MESSAGE_EVENTS).flatmap(event_of)
+
+
+@st.composite
+def histories(draw, letter=None, max_size=8):
+    """Events of one message, each of which the table allows where it stands."""
+    past = [draw(event_of(events.Sent, letter=letter))]
+    message = evolve(None, past[0])
+    for _ in range(draw(st.integers(0, max_size - 1))):
+        allowed = tuple(MOVES[stage(message)])
+        if not allowed:
+            break
+        past.append(draw(st.sampled_from(allowed).flatmap(event_of)))
+        message = evolve(message, past[-1])
+    return past
+
+
+def _fold(past) -> Message:
+    message = None
+    for event in past:
+        message = evolve(message, event)
+    return message
+
+
+messages = histories().map(_fold)
+audiences = st.frozensets(sessions, min_size=1)
+
+_LEASE = timedelta(minutes=30)
+
+
+def command_of(kind, occurrence=st.integers(1, 3), now=near_moments):
+    """Any command of a kind."""
+    who = (sessions, now, occurrence)
+    return {
+        commands.Ack: st.builds(commands.Ack, *who, audiences),
+        commands.Claim: st.builds(commands.Claim, *who, audiences, tokens, st.just(_LEASE)),
+        commands.Renew: st.builds(commands.Renew, *who, tokens, st.just(_LEASE)),
+        commands.Release: st.builds(commands.Release, *who, tokens),
+        commands.Complete: st.builds(commands.Complete, *who, tokens, st.none() | said),
+        commands.Snooze: st.builds(commands.Snooze, *who, tokens, said, near_moments),
+        commands.Cancel: st.builds(commands.Cancel, *who, audiences, st.none() | said),
+        commands.Reserve: st.builds(commands.Reserve, *who, audiences, tokens, st.just(timedelta(minutes=1))),
+        commands.Accept: st.builds(commands.Accept, *who, tokens),
+        commands.Decline: st.builds(commands.Decline, *who, tokens),
+    }[kind]
+
+
+json_data = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+new_events = st.builds(
+    NewEvent,
+    scope=scopes,
+    stream=paths,
+    type=st.from_regex(r"[a-z.]{1,20}", fullmatch=True),
+    data=st.sampled_from((b"{}", b"null", b'"x"', b'{"a":[1,"\\u0000"]}', '"é\U0001f600"'.encode(), b'"' + b"y" * 600 + b'"')),
+    key=st.none() | said,
+)
+batches = st.builds(Batch, at=moments, actor=actors, events=st.lists(new_events, min_size=1, max_size=4).map(tuple))
