@@ -20,6 +20,7 @@ class NewEvent:
         type: A chosen name that says how to read `data`.
         data: JSON, opaque to the journal.
         key: An idempotency key, recorded as a keyed digest that outlives the data.
+        meaning: What `data` says, for whoever made it and folds it later in the same process; never recorded.
     """
 
     scope: str
@@ -27,6 +28,7 @@ class NewEvent:
     type: str
     data: bytes
     key: str | None = None
+    meaning: object = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(slots=False)
@@ -58,6 +60,7 @@ class Event:
         version: Its place in its stream, from 1.
         data: JSON as it was given, or None where it was erased.
         key: The keyed digest of its idempotency key, in hex.
+        meaning: What the event that was appended here meant to its maker; None for one that was read.
     """
 
     seq: int
@@ -69,6 +72,7 @@ class Event:
     type: str
     data: bytes | None
     key: str | None = None
+    meaning: object = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(slots=False)

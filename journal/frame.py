@@ -247,7 +247,7 @@ def recorded(
     at = batch.at.isoformat()[:-6] + "Z"
     first = end.seq - len(batch.events) + 1
     events = tuple(
-        Event(seq, at, batch.actor, event.scope, event.stream, version, event.type, event.data, mac)
+        Event(seq, at, batch.actor, event.scope, event.stream, version, event.type, event.data, mac, event.meaning)
         for seq, (event, version, mac) in enumerate(zip(batch.events, versions, macs, strict=True), first)
     )
     return Commit(events, digest, end.segment, begin, end)

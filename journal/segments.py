@@ -102,10 +102,6 @@ class Segments:
         except FileNotFoundError:
             return False
 
-    def exists(self, first: int) -> bool:
-        """Does a segment of that name stand in the journal's folder?"""
-        return os.path.exists(os.path.join(self.folder, segment_name(first)))
-
     def create(self, first: int) -> None:
         """Make a segment of zeros, durable under its name before anything is written to it; again if need be."""
         with self._mutex:

@@ -42,7 +42,7 @@ _FILE_INODE, _FILE_MTIME, _SEGMENT, _SEGMENT_INODE, _SEQ, _OFFSET, _LAST, _DIGES
 )
 _HEAD: Final = struct.Struct("=11Q")
 # Words that stand alone.
-_DURABLE, _POISON, _EPOCH, _HOLDER = 16, 17, 18, 19
+_DURABLE, _POISON, _EPOCH, _HOLDER, _ROTATING = 16, 17, 18, 19, 20
 _EPOCH_MASK: Final = 2**63 - 1
 
 
@@ -198,6 +198,15 @@ class Watermark:
     @epoch.setter
     def epoch(self, value: int) -> None:
         self._words[_EPOCH] = value & _EPOCH_MASK
+
+    @property
+    def rotating(self) -> bool:
+        """Somebody is beginning a segment, or died doing so."""
+        return self._words[_ROTATING] != 0
+
+    @rotating.setter
+    def rotating(self, value: bool) -> None:
+        self._words[_ROTATING] = value
 
     @property
     def holder(self) -> int:

@@ -48,7 +48,7 @@ class Writer:
         if mark is None or self._watermark.poisoned or not self._stands(mark):
             with self._sync.held():
                 return self._recover(mark, store, known().seq)
-        if self._segments.exists(mark.seq + 1):  # a rotation was interrupted
+        if self._watermark.rotating:  # and was interrupted
             with self._sync.held():
                 return self._begin(store, mark.seq, mark.digest)
         if mark.store != store:
@@ -103,9 +103,11 @@ class Writer:
 
     def _begin(self, store: tuple[int, int], seq: int, digest: str) -> Mark:
         first = seq + 1
+        self._watermark.rotating = True
         self._segments.create(first)
         mark = Mark(store, first, self._segments.inode(first), seq, 0, 0, digest)
         self._watermark.write(mark)
+        self._watermark.rotating = False
         return mark
 
     def _recover(self, mark: Mark | None, store: tuple[int, int], witness: int) -> Mark:
@@ -135,6 +137,7 @@ class Writer:
         inode = self._segments.inode(place.segment)
         found = Mark(store, place.segment, inode, place.seq, place.offset, last, place.digest)
         self._watermark.write(found)
+        self._watermark.rotating = False
         return found
 
     def _take_back(self, store: tuple[int, int]) -> Mark:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
@@ -52,8 +52,10 @@ def utc_now() -> datetime:
 
 
 def new_uuid() -> str:
-    """A random uuid in its text form."""
-    return str(uuid.uuid4())
+    """A random uuid (RFC 9562, version 4) in its text form."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 @attrs.frozen
@@ -289,7 +291,7 @@ class Mailbox:
             assert happened is not None
             stream = (send.letter.scope, MESSAGES + send.letter.id)
             key = None if send.idempotency is None else send.idempotency.key
-            events.append(NewEvent(*stream, *codec.encode(happened), key=key))
+            events.append(NewEvent(*stream, *codec.encode(happened), key, happened))
             expect[stream] = 0
         self.store.append(Batch(now, self._actor, tuple(events)), expect)
 
@@ -573,7 +575,7 @@ class Mailbox:
         found = self.store.find(stream)
         if found is not None:
             return found if self.store.settle(epoch) else None
-        event = NewEvent(*stream, *codec.encode(link))
+        event = NewEvent(*stream, *codec.encode(link), meaning=link)
         self.store.append(Batch(self._clock(), self._actor, (event,)), {stream: 0})
         return True
 
@@ -621,7 +623,7 @@ class Mailbox:
 
     def _append_step(self, document: Document, message: Message, event: MessageEvent, now: datetime) -> Receipt:
         stream = (document.scope, document.path)
-        batch = Batch(now, self._actor, (NewEvent(*stream, *codec.encode(event)),))
+        batch = Batch(now, self._actor, (NewEvent(*stream, *codec.encode(event), meaning=event),))
         self.store.append(batch, {stream: document.version})
         return Receipt(document.version + 1, evolve(message, event))
 

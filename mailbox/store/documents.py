@@ -7,11 +7,13 @@ document unsupported from there on: it is reported, and never rewritten.
 
 from __future__ import annotations
 
+from typing import cast
+
 import attrs
 
-from fencepost.journal.event import Event
+from fencepost.journal import event as recorded
 from fencepost.mailbox import codec
-from fencepost.mailbox.events import Linked
+from fencepost.mailbox.events import Event, Linked
 from fencepost.mailbox.evolve import Impossible, evolve
 from fencepost.mailbox.message import Message
 
@@ -33,7 +35,7 @@ class Document:
     why: str | None = None
 
 
-def fold(document: Document | None, event: Event) -> Document:
+def fold(document: Document | None, event: recorded.Event) -> Document:
     """The document after one more event of its stream."""
     if document is not None and document.why is not None:
         return attrs.evolve(document, version=event.version)
@@ -41,7 +43,7 @@ def fold(document: Document | None, event: Event) -> Document:
     if event.data is None:
         return Document(event.scope, event.stream, event.version, None, "its content was erased")
     try:
-        happened = codec.decode(event.type, event.data)
+        happened = cast("Event", event.meaning) or codec.decode(event.type, event.data)
         if isinstance(happened, Linked):
             return Document(event.scope, event.stream, event.version, happened)
         if isinstance(before, Linked):

@@ -260,7 +260,12 @@ class _Feeding:
             assert commit.events[0].seq == seq + 1, "the index is fed without gaps"
             for event in commit.events:
                 stream = (event.scope, event.stream)
-                document = fold(self._find(stream), event)
+                if event.version == 1:
+                    self._ids[stream] = self._next_id
+                    self._next_id += 1
+                    document = fold(None, event)
+                else:
+                    document = fold(self._find(stream), event)
                 self._documents[stream] = document
                 self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
                 self._note(document, event.key)
@@ -269,16 +274,13 @@ class _Feeding:
         if newest is not None:
             self._write(newest)
 
-    def _find(self, stream: Stream) -> Document | None:
+    def _find(self, stream: Stream) -> Document:
         if stream in self._documents:
             return self._documents[stream]
         row = self._db.execute(
             "SELECT id, version, body, why FROM document WHERE scope = ? AND path = ?", stream
         ).fetchone()
-        if row is None:
-            self._ids[stream] = self._next_id
-            self._next_id += 1
-            return None
+        assert row is not None, "a stream begins with version 1"
         self._ids[stream] = row[0]
         return _document(stream, *row[1:])
 

@@ -26,6 +26,14 @@ def test_the_option(shell, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_an_empty_root(shell):
+    """An empty --root, such as a shell variable that is not set makes, is refused and not taken for the home."""
+    answer = shell.run("messages", "send", "--body", "hello", "--root", "", "--json")
+
+    assert answer.status in (1, 2)
+    assert not shell.root.exists()
+
+
 def test_an_untargeted_send_goes_to_the_project(shell):
     """The project belongs to the user and is named after the directory."""
     sent = shell.send("hello")

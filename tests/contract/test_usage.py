@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -129,6 +130,21 @@ def test_output_that_nobody_reads(shell):
     assert b"Traceback" not in process.stderr.read()
     process.stderr.close()
     process.wait(30)
+
+
+@pytest.mark.parametrize("words", [(), ("--json",), ("--json", "--limit", "0")], ids=["words", "json", "refusal"])
+def test_output_that_cannot_be_written(shell, cannot, words):
+    """A full disk behind the output is an error and no traceback."""
+    if not Path("/dev/full").exists():
+        cannot("there is no /dev/full")
+    shell.send("hello")
+
+    with Path("/dev/full").open("wb") as full:
+        process = shell.start("messages", "list", *words, stdout=full)
+        _, err = process.communicate(timeout=30)
+
+    assert process.returncode
+    assert b"Traceback" not in err
 
 
 def test_sessions_show(shell):
