@@ -13,8 +13,9 @@ A root is a folder of mode 0700; every file in it has mode 0600.
     ``{"format": 1, "id": UUID, "generation": INT, "key": HEX}``, indented by two spaces, replaced whole by a rename.
     A root with a higher format is refused.  ``key`` is the secret under which idempotency keys are digested.
 ``journal/<first>.log``
-    The segments.  ``<first>`` is the sequence number of the segment's first event, in 16 decimal digits.  The highest is
-    open; the others are sealed.
+    The segments.  ``<first>`` is the sequence number of the segment's first event, in 16 decimal digits.  The highest
+    is open; the others are sealed.  ``journal/archives``, where there is one, names the folders that sealed ones have
+    been moved to, one on each line.
 ``journal/torn/``
     Copies of what was cut from a torn tail, named segment-offset-digest.
 ``.store.lock``, ``.sync.lock``

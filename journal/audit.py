@@ -77,7 +77,7 @@ def verify(reader: FileReader, *, expect: Head | None = None, each: Callable[[Co
             batches += 1
             events += len(commit.events)
             erased += sum(event.data is None for event in commit.events)
-            head = Head(commit.end.seq, commit.digest)
+            head = Head(commit.seq, commit.digest)
             found = found or head == expect
             if each is not None:
                 each(commit)

@@ -5,6 +5,7 @@ The envelope: what the journal knows of an event, which is everything but what i
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 import attrs
 
@@ -49,10 +50,9 @@ class Batch:
     erases: tuple[int, ...] = ()
 
 
-@attrs.frozen(slots=False)
-class Event:
+class Event(NamedTuple):
     """
-    An event as it was recorded.
+    An event as it was recorded; a named tuple, because reading a journal makes millions of them.
 
     Attributes:
         seq: Its place in the order of all events; grows by one.
@@ -60,7 +60,6 @@ class Event:
         version: Its place in its stream, from 1.
         data: JSON as it was given, or None where it was erased.
         key: The keyed digest of its idempotency key, in hex.
-        meaning: What the event that was appended here meant to its maker; None for one that was read.
     """
 
     seq: int
@@ -72,7 +71,6 @@ class Event:
     type: str
     data: bytes | None
     key: str | None = None
-    meaning: object = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen(slots=False)
@@ -100,14 +98,28 @@ class Commit:
 
     Attributes:
         events: Its events, in order.
-        digest: Its digest in hex, which the next batch names.
+        prev: The digest of the batch before it, in hex.
+        digest: Its own digest, which the next batch names.
         segment: The segment it stands in, by first sequence number.
         offset: The byte of that segment at which it begins.
-        end: The place right behind it.
+        stop: The byte right behind it.
+        meanings: What each event meant to its maker, if that was here; None for a batch that was read.
     """
 
     events: tuple[Event, ...]
+    prev: str
     digest: str
     segment: int
     offset: int
-    end: Checkpoint
+    stop: int
+    meanings: tuple[object, ...] | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def seq(self) -> int:
+        """The sequence number of its last event."""
+        return self.events[-1].seq
+
+    @property
+    def end(self) -> Checkpoint:
+        """The place right behind it."""
+        return Checkpoint(self.events[-1].seq, self.digest, self.segment, self.stop)

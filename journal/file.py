@@ -13,6 +13,7 @@ import contextlib
 import os
 import secrets
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -27,7 +28,7 @@ from fencepost.journal.errors import (
 )
 from fencepost.journal.event import Batch, Checkpoint, Commit, NewEvent
 from fencepost.journal.frame import encode, recorded
-from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock, describe_process
+from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock, describe_process, network_filesystem
 from fencepost.journal.port import Heads, Stream
 from fencepost.journal.reading import read_commit, read_commits, read_durable
 from fencepost.journal.recovery import BEGINNING
@@ -106,6 +107,12 @@ class FileJournal:
             except OSError as error:
                 raise failure(error, self.root) from error
             opened.pop_all()
+        if (network := network_filesystem(self.root)) is not None:
+            warnings.warn(
+                f"{self.root} is on a network file system ({network}): its locks may not keep other machines out",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self.segments = Segments(self.root, self._disk, write=True)
         self._sync = Sync(self._sync_lock, self._watermark, self.segments, self._disk)
         self._writer = Writer(self.root, self.segments, self._watermark, self._sync, self._disk, segment_bytes)
@@ -154,14 +161,14 @@ class FileJournal:
                 self.refresh()
                 durable = self._watermark.durable
                 if self._watermark.epoch == self._epoch:  # after `durable`: taking back begins with the epoch
-                    return tuple(commit for commit in self._pending if commit.end.seq <= durable)
+                    return tuple(commit for commit in self._pending if commit.seq <= durable)
 
     def trim(self) -> None:
         """Forget the pending batches that the heads have taken in; see `fencepost.journal.port.Journal`."""
         with self._mutex:
             seq = self._heads.checkpoint().seq
             if self._pending and self._pending[0].end.seq <= seq:
-                self._pending = [commit for commit in self._pending if commit.end.seq > seq]
+                self._pending = [commit for commit in self._pending if commit.seq > seq]
                 self._versions.clear()
                 self._keys.clear()
                 for commit in self._pending:
@@ -254,10 +261,9 @@ class FileJournal:
         macs = [self._fresh_key(event) for event in batch.events]
         salts = [self._salt() for _ in batch.events]
         durable = self._watermark.durable
-        digest, frame = encode(batch, mark.seq + 1, mark.digest, durable, versions, salts, macs)
-        begin, segment = self._writer.write(mark, frame, digest, len(batch.events))
-        end = Checkpoint(mark.seq + len(batch.events), digest, segment, begin + len(frame))
-        commit = recorded(batch, digest, begin, end, versions, macs)
+        frame = encode(batch, mark.seq + 1, mark.digest, durable, versions, salts, macs)
+        segment, offset = self._writer.write(mark, frame, len(batch.events))
+        commit = recorded(batch, self._known, frame, segment, offset, versions, macs)
         self._add(commit)
         return commit
 

@@ -33,7 +33,7 @@ BATCH_EVENTS_MAX: Final = 1_000
 #: Bytes of all slots of one batch: a full batch of text in its largest JSON form, well under 9 digits.
 BATCH_BYTES_MAX: Final = 256 << 20
 
-_HEX64: Final = 64
+_SPACE, _OPEN, _COMMA = b" [,"
 _PREFIX: Final = re.compile(rb"([0-9a-f]{64}) ([0-9]{8}) ([0-9]{9}) ")
 _PREFIX_BYTES: Final = 64 + 1 + 8 + 1 + 9 + 1
 #: A slot is `{"salt":"<32 hex>","data":<JSON>}`.
@@ -158,17 +158,29 @@ def encode(
     return digest, b"".join((digest.encode(), b" ", rest, b" [", b",".join(slots), b"]\n"))
 
 
+def _read_header(buffer: bytes, offset: int) -> tuple[str, dict[str, Any], int, int] | None:
+    """Digest, header, first byte of the payload and end of the frame at the offset, if the header proves itself."""
+    try:
+        header_bytes = int(buffer[offset + 65 : offset + 73])
+        payload_bytes = int(buffer[offset + 74 : offset + 83])
+    except ValueError:
+        return None
+    # Whatever else these digits may be, the digest covers them.
+    payload = offset + _PREFIX_BYTES + header_bytes + 1
+    proven = buffer[offset + 65 : payload - 1]
+    digest = _sha256(proven).hexdigest()
+    if digest.encode() != buffer[offset : offset + 64]:
+        return None
+    return digest, orjson.loads(proven[19:]), payload, payload + payload_bytes + 1
+
+
 def header_at(buffer: bytes, offset: int) -> Header | None:
     """The frame that begins at the offset, if its header is there and proves itself."""
-    match = _PREFIX.match(buffer, offset)
-    if match is None:
+    found = _read_header(buffer, offset)
+    if found is None:
         return None
-    start = offset + _PREFIX_BYTES
-    payload = start + int(match[2]) + 1
-    proven = buffer[offset + _HEX64 + 1 : payload - 1]
-    if _sha256(proven).hexdigest().encode() != match[1]:
-        return None
-    return Header(match[1].decode(), orjson.loads(proven[19:]), offset, payload, payload + int(match[3]) + 1)
+    digest, fields, payload, end = found
+    return Header(digest, fields, offset, payload, end)
 
 
 def headers(buffer: bytes, after: int) -> Iterator[Header]:
@@ -184,31 +196,32 @@ def is_erased(slot: bytes) -> bool:
     return slot[:4] == b"null" and not slot[4:].strip(b" ")
 
 
-def commit_at(
-    buffer: bytes, header: Header, segment: int, erased: Collection[int] = (), base: int = 0
-) -> Commit | None:
+def commit_at(buffer: bytes, offset: int, segment: int, erased: Collection[int] = (), base: int = 0) -> Commit | None:
     """
-    The whole frame, if its payload is what the header commits to.
+    The whole frame that begins at the offset, if its header proves itself and its payload is what that commits to.
 
     Args:
         buffer: The segment, or a part of it.
-        header: The frame's proven header.
+        offset: Where in the buffer.
         segment: The segment's first sequence number.
         erased: Sequence numbers whose slots a later frame erases.  Erasing may have been interrupted.
         base: The byte of the segment at which the buffer begins.
 
     Returns:
-        The batch, or None where a byte of the payload is not as it was written.
+        The batch, or None where a byte of it is not as it was written.
     """
-    fields, cursor = header.fields, header.payload
-    at, actor, seq = fields["at"], fields["actor"], fields["seq"]
-    if len(buffer) < header.end or buffer[cursor - 1 : cursor] != b" ":
+    found = _read_header(buffer, offset)
+    if found is None:
         return None
-    joint = b"["
+    digest, fields, cursor, end = found
+    at, actor, seq = fields["at"], fields["actor"], fields["seq"]
+    if len(buffer) < end or buffer[cursor - 1] != _SPACE:
+        return None
+    joint = _OPEN
     events = []
     for entry in fields["events"]:
         begin = cursor + 1
-        if buffer[cursor:begin] != joint:
+        if buffer[cursor] != joint:
             return None
         cursor = begin + entry["len"]
         slot = buffer[begin:cursor]
@@ -217,40 +230,37 @@ def commit_at(
             if seq not in erased:
                 return None
             data = None
-        elif seq in erased:
+        elif erased and seq in erased:
             data = None  # the plan is not carried out yet, and already binds
-        events.append(
-            Event(
-                seq,
-                at,
-                actor,
-                entry["scope"],
-                entry["stream"],
-                entry["version"],
-                entry["type"],
-                data,
-                entry.get("key"),
-            )
+        event = Event(
+            seq, at, actor, entry["scope"], entry["stream"], entry["version"], entry["type"], data, entry.get("key")
         )
+        events.append(event)
         seq += 1
-        joint = b","
-    if buffer[cursor : header.end] != b"]\n":
+        joint = _COMMA
+    if buffer[cursor:end] != b"]\n":
         return None
-    end = Checkpoint(seq - 1, header.digest, segment, base + header.end)
-    return Commit(tuple(events), header.digest, segment, base + header.offset, end)
+    return Commit(tuple(events), fields["prev"], digest, segment, base + offset, base + end)
 
 
 def recorded(
-    batch: Batch, digest: str, begin: int, end: Checkpoint, versions: Sequence[int], macs: Sequence[str | None]
+    batch: Batch,
+    prev: Checkpoint,
+    frame: tuple[str, bytes],
+    segment: int,
+    offset: int,
+    versions: Sequence[int],
+    macs: Sequence[str | None],
 ) -> Commit:
-    """What `commit_at` reads back from a frame that was just encoded, without reading it back."""
+    """What `commit_at` reads back from a frame that was just encoded and written, without reading it back."""
     at = batch.at.isoformat()[:-6] + "Z"
-    first = end.seq - len(batch.events) + 1
+    digest, line = frame
     events = tuple(
-        Event(seq, at, batch.actor, event.scope, event.stream, version, event.type, event.data, mac, event.meaning)
-        for seq, (event, version, mac) in enumerate(zip(batch.events, versions, macs, strict=True), first)
+        Event(seq, at, batch.actor, event.scope, event.stream, version, event.type, event.data, mac)
+        for seq, (event, version, mac) in enumerate(zip(batch.events, versions, macs, strict=True), prev.seq + 1)
     )
-    return Commit(events, digest, end.segment, begin, end)
+    meanings = tuple(event.meaning for event in batch.events)
+    return Commit(events, prev.digest, digest, segment, offset, offset + len(line), meanings)
 
 
 def has_zero_piece(buffer: bytes, begin: int, end: int) -> bool:

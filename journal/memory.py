@@ -56,9 +56,8 @@ class MemoryJournal:
                     scope=batch.events[0].scope, stream="an idempotency key", expected_version=0, actual_version=1
                 )
             salts = ["0" * 32] * len(batch.events)
-            digest, frame = encode(batch, last.seq + 1, last.digest, last.seq, versions, salts, macs)
-            end = Checkpoint(last.seq + len(batch.events), digest, 1, last.offset + len(frame))
-            commit = recorded(batch, digest, last.offset, end, versions, macs)
+            frame = encode(batch, last.seq + 1, last.digest, last.seq, versions, salts, macs)
+            commit = recorded(batch, last, frame, 1, last.offset, versions, macs)
             self._commits.append(commit)
             self._versions = after
             self._keys.update(mac for mac in macs if mac is not None)
@@ -66,12 +65,12 @@ class MemoryJournal:
 
     def refresh(self) -> int:
         """See `fencepost.journal.port.Journal`."""
-        return self._commits[-1].end.seq if self._commits else 0
+        return self._commits[-1].seq if self._commits else 0
 
     def pending(self) -> Sequence[Commit]:
         """See `fencepost.journal.port.Journal`."""
         seq = self._heads.checkpoint().seq if self._heads is not None else 0
-        return tuple(commit for commit in self._commits if commit.end.seq > seq)
+        return tuple(commit for commit in self._commits if commit.seq > seq)
 
     def trim(self) -> None:
         """See `fencepost.journal.port.Journal`; there is nothing to forget."""
@@ -95,12 +94,12 @@ class MemoryJournal:
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """See `fencepost.journal.port.Journal`."""
         seq = after.seq if after is not None else 0
-        yield from [commit for commit in self._commits if commit.end.seq > seq]
+        yield from [commit for commit in self._commits if commit.seq > seq]
 
     def commit_at(self, segment: int, offset: int) -> Commit:
         """See `fencepost.journal.port.Journal`."""
         for commit in self._commits:
-            if (commit.end.segment, commit.offset) == (segment, offset):
+            if (commit.segment, commit.offset) == (segment, offset):
                 return commit
         raise JournalCorrupt(file="memory", offset=offset, why="no batch begins here")
 

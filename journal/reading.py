@@ -21,7 +21,7 @@ from fencepost.journal.scan import Tail, erased_by, is_blank, scan
 from fencepost.journal.segments import Segments
 
 #: Read this much at first; enough for all that others write between two looks.
-_CHUNK_BYTES: Final = 128 << 10
+_CHUNK_BYTES: Final = 256 << 10
 _EVERYTHING: Final = 2**62
 
 
@@ -41,31 +41,21 @@ def read_commits(segments: Segments, after: Checkpoint, *, through: int) -> Iter
     size: int | None = _CHUNK_BYTES
     while place.seq < through:
         buffer = segments.read(place.segment, place.offset, size)
-        base = place.offset
-        for commit in _commits(buffer, place, base):
+        seq, digest, offset = place.seq, place.digest, 0
+        while (commit := commit_at(buffer, offset, place.segment, base=place.offset)) is not None:
+            if commit.prev != digest or commit.events[0].seq != seq + 1:
+                break
             yield commit
-            place = commit.end
-            if place.seq >= through:
+            seq, digest, offset = commit.events[-1].seq, commit.digest, commit.stop - place.offset
+            if seq >= through:
                 return
+        place = Checkpoint(seq, digest, place.segment, place.offset + offset)
         if size is not None and len(buffer) == size:
             # The last frame of the chunk was cut short; one that is longer than a chunk needs the whole rest.
-            size = _CHUNK_BYTES if place.offset > base else None
+            size = _CHUNK_BYTES if offset else None
         else:
             place = yield from _careful(segments, place)
             size = _CHUNK_BYTES
-
-
-def _commits(buffer: bytes, place: Checkpoint, base: int) -> Iterator[Commit]:
-    """The good frames of a buffer that begins at `base`, up to the first that is not."""
-    while True:
-        header = header_at(buffer, place.offset - base)
-        if header is None or header.fields["prev"] != place.digest or header.seq != place.seq + 1:
-            return
-        commit = commit_at(buffer, header, place.segment, base=base)
-        if commit is None:
-            return
-        yield commit
-        place = commit.end
 
 
 def _careful(segments: Segments, place: Checkpoint) -> Generator[Commit, None, Checkpoint]:
@@ -121,12 +111,12 @@ def read_commit(segments: Segments, segment: int, offset: int) -> Commit:
     if header is None or header.end > len(buffer):
         buffer = segments.read(segment, offset, None if header is None else header.end)
         header = header_at(buffer, 0)
-    commit = None if header is None else commit_at(buffer, header, segment, base=offset)
+    commit = commit_at(buffer, 0, segment, base=offset)
     if commit is None and header is not None:
         erased = frozenset[int]().union(
             *(erased_by(segments.read(first)) for first in segments.firsts() if first >= segment)
         )
-        commit = commit_at(buffer, header, segment, erased, base=offset)
+        commit = commit_at(buffer, 0, segment, erased, base=offset)
     if commit is None:
         raise JournalCorrupt(file=segments.path(segment), offset=offset, why="the frame that stood here is not whole")
     return commit

@@ -130,7 +130,7 @@ def end_at(segments: Segments, seq: int) -> End:
         return End(start, start.offset, torn=False)
     found = scan_segment(segments, start)
     for commit in found.commits:
-        if commit.end.seq == seq:
+        if commit.seq == seq:
             return End(commit.end, commit.offset, torn=False)
     why = f"sequence {seq} was on the disk, and is not there"
     raise JournalCorrupt(file=segments.path(start.segment), offset=found.end.offset, why=why)

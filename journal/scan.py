@@ -64,7 +64,7 @@ def erased_by(buffer: bytes) -> frozenset[int]:
     """The sequence numbers that whole, self-proving frames of a segment erase."""
     found: set[int] = set()
     for header in headers(buffer, -1):
-        if header.erases and commit_at(buffer, header, 0) is not None:
+        if header.erases and commit_at(buffer, header.offset, 0) is not None:
             found.update(header.erases)
     return frozenset(found)
 
@@ -97,13 +97,12 @@ def scan(
             lost = witness > end.seq
             why = f"sequence {witness} was on the disk, and nothing stands behind {end.seq}" if lost else ""
             return Scan(tuple(commits), end, Tail.CORRUPT if lost else Tail.CLEAN, why)
-        header = header_at(buffer, end.offset)
-        if header is None:
-            break
-        if header.fields["prev"] != end.digest or header.seq != end.seq + 1:
+        commit = commit_at(buffer, end.offset, start.segment, erased)
+        header = header_at(buffer, end.offset) if commit is None else None
+        follows = (commit.prev, commit.events[0].seq) if commit else header and (header.fields["prev"], header.seq)
+        if follows and follows != (end.digest, end.seq + 1):
             why = f"the chain is broken: expected sequence {end.seq + 1} behind {end.digest[:12]}"
             return Scan(tuple(commits), end, Tail.CORRUPT, why)
-        commit = commit_at(buffer, header, start.segment, erased)
         if commit is None:
             break
         commits.append(commit)

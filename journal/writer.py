@@ -56,29 +56,35 @@ class Writer:
             self._watermark.write(mark)
         return mark
 
-    def write(self, mark: Mark, frame: bytes, digest: str, events: int) -> tuple[int, int]:
+    def write(self, mark: Mark, frame: tuple[str, bytes], events: int) -> tuple[int, int]:
         """
         Write a frame behind the mark, in the next segment if this one is full, and move the watermark.
 
+        Args:
+            mark: Where the journal ends.
+            frame: Its digest and its bytes.
+            events: How many events it holds.
+
         Returns:
-            The byte at which it begins, and the segment.
+            The segment, and the byte of it at which the frame begins.
 
         Raises:
             OSError: Nothing was written, or nothing that will be read.
         """
-        if mark.offset and mark.offset + len(frame) > self._segment_bytes:
+        digest, line = frame
+        if mark.offset and mark.offset + len(line) > self._segment_bytes:
             mark = self._rotate(mark)
-        begin, end = mark.offset, mark.offset + len(frame)
+        begin, end = mark.offset, mark.offset + len(line)
         fd = self._segments.fd(mark.segment)
         try:
             self._segments.allocate(mark.segment, end)
-            self._disk.write(fd, frame, begin)
+            self._disk.write(fd, line, begin)
         except OSError:
             with contextlib.suppress(OSError):  # if this fails too, the next append finds it torn
                 self._disk.truncate(fd, begin)
             raise
         self._watermark.write(Mark(mark.store, mark.segment, mark.inode, mark.seq + events, end, begin, digest))
-        return begin, mark.segment
+        return mark.segment, begin
 
     def _stands(self, mark: Mark) -> bool:
         """Is the last frame where the mark says, and nothing behind it?"""

@@ -13,18 +13,18 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
+import orjson
 
 from fencepost.journal.audit import Head, Report, verify
 from fencepost.journal.event import Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.journal.reader import FileReader
-from fencepost.mailbox import codec, commands, errors
+from fencepost.mailbox import commands, errors
 from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.decide import decide
-from fencepost.mailbox.events import Linked
 from fencepost.mailbox.lifecycle import is_running
 from fencepost.mailbox.message import Message
-from fencepost.mailbox.store.documents import Document, fold
+from fencepost.mailbox.store.documents import Content, Document, after, body, fold
 from fencepost.mailbox.times import parse, show
 
 _RENEWAL: Final = timedelta(minutes=30)
@@ -50,20 +50,19 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
 
 def replay(commits: Iterable[Commit], stop: int | datetime | None = None) -> dict[Stream, Document]:
     """Every document as it stood at a point; see `until`."""
-    documents: dict[Stream, Document] = {}
+    contents: dict[Stream, Content] = {}
+    versions: dict[Stream, int] = {}
     for event in until(commits, stop):
         stream = (event.scope, event.stream)
-        documents[stream] = fold(documents.get(stream), event)
-    return documents
+        contents[stream] = after(contents.get(stream), event)
+        versions[stream] = event.version
+    return {stream: Document(*stream, versions[stream], content) for stream, content in contents.items()}
 
 
-def content(document: Document | None) -> dict[str, Any] | None:
+def as_json(document: Document | None) -> dict[str, Any] | None:
     """A document's body as JSON; None where there is none that can be read."""
-    if document is None or document.content is None:
-        return None
-    if isinstance(document.content, Linked):
-        return {"session": document.content.session, "parent": document.content.parent}
-    return codec.body(document.content)
+    raw = None if document is None else body(document.content)
+    return None if raw is None else orjson.loads(raw)
 
 
 @attrs.frozen
@@ -76,12 +75,12 @@ class Change:
     after: Any
 
 
-def differences(before: Document | None, after: Document | None) -> list[Change]:
+def differences(before: Document | None, later: Document | None) -> list[Change]:
     """The fields in which two states of a document differ."""
-    known = after or before
+    known = later or before
     if known is None:
         return []
-    old, new = content(before) or {}, content(after) or {}
+    old, new = as_json(before) or {}, as_json(later) or {}
     fields = list(dict.fromkeys([*old, *new]))
     return [
         Change((known.scope, known.path), field, old.get(field), new.get(field))
@@ -228,32 +227,35 @@ class _AgainstIndex:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.seq: int = db.execute("SELECT seq FROM fed").fetchone()[0]
-        self._versions: dict[Stream, int] = {}
-        self._folding: dict[Stream, Document] = {}
+        self._folding: dict[Stream, tuple[int, Content]] = {}  # up to which version the index holds it, and as far
         self.same = 0
-        self._over: set[Stream] = set()
 
     def take(self, commit: Commit) -> None:
-        if commit.end.seq > self.seq:
+        if commit.seq > self.seq:
             return
         for event in commit.events:
             stream = (event.scope, event.stream)
-            document = fold(self._folding.get(stream), event)
             if event.version == 1:
                 row = self._db.execute("SELECT version FROM document WHERE scope = ? AND path = ?", stream).fetchone()
-                self._versions[stream] = 0 if row is None else row[0]
-            self._folding[stream] = document
-            if self._versions.get(stream) == event.version and self._is_same(stream, document):
-                del self._folding[stream], self._versions[stream]
+                last, content = 0 if row is None else row[0], after(None, event)
+            elif stream in self._folding:
+                last, content = self._folding[stream]
+                content = after(content, event)
+            else:
+                self._folding[stream] = (0, after(None, event))  # the index held an older version: it differs
+                continue
+            if last == event.version and self._is_same(stream, content):
+                self._folding.pop(stream, None)
                 self.same += 1
+            else:
+                self._folding[stream] = (last, content)
 
-    def _is_same(self, stream: Stream, document: Document) -> bool:
-        body, why = self._db.execute("SELECT body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
-        if isinstance(document.content, Message):
-            return bool(body == codec.compact(document.content).decode())
-        if isinstance(document.content, Linked):
-            return bool(body == codec.link_body(document.content).decode())
-        return bool(why == document.why)
+    def _is_same(self, stream: Stream, content: Content) -> bool:
+        kept, why = self._db.execute("SELECT body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
+        raw = body(content)
+        if raw is not None:
+            return bool(kept == raw.decode())
+        return kept is None and why == getattr(content, "why", None)
 
     def differing(self) -> list[Stream]:
         differ = sorted(self._folding)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+import attrs
 import orjson
 from cattrs import BaseValidationError
 from cattrs.gen import make_dict_structure_fn
@@ -61,6 +62,8 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Declined: "message.declined",
     Linked: "session.linked",
 }
+_LETTER_FIELDS: Final = len(attrs.fields(Letter))
+_DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
 SCHEMA: Final = 1
 _OPTIONS: Final = orjson.OPT_UTC_Z
@@ -73,14 +76,17 @@ _converter.register_unstructure_hook(datetime, lambda value: value)  # orjson wr
 
 
 def _structure(kind: Any) -> Any:
-    hook = make_dict_structure_fn(kind, _converter, _cattrs_detailed_validation=False, _cattrs_forbid_extra_keys=True)
+    hook = make_dict_structure_fn(kind, _converter, _cattrs_detailed_validation=False)
     _converter.register_structure_hook(kind, hook)
     return hook
 
 
-for _part in (Idempotency, Context, Letter):
-    _structure(_part)
-_EVENT_TYPES: Final[dict[str, Any]] = {name: (kind, _structure(kind)) for kind, name in EVENT_NAMES.items()}
+_structure(Idempotency)
+_converter.register_structure_hook(Letter, lambda fields, _: _sent_letter(fields))
+#: Name -> class, its structure function, and how many fields it has: one more or less is another form.
+_EVENT_TYPES: Final[dict[str, Any]] = {
+    name: (kind, _structure(kind), len(attrs.fields(kind))) for kind, name in EVENT_NAMES.items()
+}
 
 
 def encode(event: Event) -> tuple[str, bytes]:
@@ -100,11 +106,13 @@ def decode(name: str, data: bytes) -> Event:
     known = _EVENT_TYPES.get(name)
     if known is None:
         raise UnknownForm(f"an event {name!r}")
-    kind, structure = known
+    kind, structure, count = known
     fields = orjson.loads(data)
     schema = fields.pop("schema", None)
     if schema != SCHEMA:
         raise UnknownForm(f"an event {name!r} of schema {schema!r}")
+    if len(fields) != count:
+        raise UnknownForm(f"an event {name!r} of another shape")
     try:
         event: Event = structure(fields, kind)
     except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -180,26 +188,36 @@ def message(raw: bytes | str) -> Message:
         raise UnknownForm("a format-1 document of another shape") from error
 
 
-def _message(flat: Json) -> Message:
-    moment = datetime.fromisoformat
-    context = flat.get("context")
-    letter = Letter(
-        flat["id"],
-        flat["scope"],
-        flat["conversation"],
-        flat["turn"],
-        flat["source"],
-        flat["about"],
-        flat["about_turn"],
-        flat["actor"],
-        flat["body"],
-        moment(flat["created_at"]),
-        Delivery(flat["delivery"]),
-        flat["actionable"],
+def _sent_letter(fields: Json) -> Letter:
+    if len(fields) != _LETTER_FIELDS:
+        raise UnknownForm("a letter of another shape")
+    return _letter(fields)
+
+
+def _letter(fields: Json) -> Letter:
+    """By hand, because folding a journal spends much of its time here."""
+    context = fields.get("context")
+    return Letter(
+        fields["id"],
+        fields["scope"],
+        fields["conversation"],
+        fields["turn"],
+        fields["source"],
+        fields["about"],
+        fields["about_turn"],
+        fields["actor"],
+        fields["body"],
+        datetime.fromisoformat(fields["created_at"]),
+        _DELIVERIES[fields["delivery"]],
+        fields["actionable"],
         None if context is None else Context(**context),
     )
+
+
+def _message(flat: Json) -> Message:
+    moment = datetime.fromisoformat
     return Message(
-        letter,
+        _letter(flat),
         moment(flat["due_at"]),
         flat["occurrence"],
         Status(flat["status"]),

@@ -2,14 +2,15 @@
 What an event makes of a message: the fold.
 
 Rules for this file: no clock, no guessing.  An event that the table does not
-allow cannot have been decided here, so folding it is damage, not data.
+allow cannot have been decided here, so folding it is damage, not data.  The
+message is taken apart and put together by name once, because folding a journal
+spends most of its time here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from attrs import evolve as changed
+from typing import assert_never
 
 from fencepost.mailbox.events import (
     Accepted,
@@ -33,7 +34,7 @@ class Impossible(Exception):
     """An event that cannot follow on the message it stands behind."""
 
 
-def evolve(message: Message | None, event: MessageEvent) -> Message:
+def evolve(message: Message | None, event: MessageEvent) -> Message:  # noqa: PLR0912 - one branch for each event
     """
     The message after the event.
 
@@ -50,29 +51,36 @@ def evolve(message: Message | None, event: MessageEvent) -> Message:
     if isinstance(event, Sent):
         return Message(letter=event.letter, due_at=event.due_at)
     assert message is not None, "only Sent starts a message"
+    letter, due_at, occurrence = message.letter, message.due_at, message.occurrence
+    status, outcome = message.status, message.outcome
+    reading, lease = message.reading, message.lease
+    held, accepted = message.reservation, message.wake_accepted
     match event:
         case Acknowledged():
-            return changed(message, reading=Reading(event.by, event.at), lease=None)
+            reading, lease = Reading(event.by, event.at), None
         case Claimed():
-            lease = Lease(event.by, event.token, event.until)
-            return changed(message, reading=Reading(event.by, event.at), lease=lease)
+            reading, lease = Reading(event.by, event.at), Lease(event.by, event.token, event.until)
         case Renewed():
-            assert message.lease is not None
-            return changed(message, lease=Lease(message.lease.owner, message.lease.token, event.until))
+            assert lease is not None
+            lease = Lease(lease.owner, lease.token, event.until)
         case Released():
-            return Message(message.letter, message.due_at, message.occurrence, outcome=message.outcome)
+            reading, lease, held, accepted = None, None, None, False
         case Completed():
-            return changed(message, status=Status.DONE, outcome=event.outcome)
+            status, outcome = Status.DONE, event.outcome
         case Snoozed():
-            return Message(message.letter, event.due_at, message.occurrence + 1, outcome=event.outcome)
+            due_at, occurrence, outcome = event.due_at, occurrence + 1, event.outcome
+            reading, lease, held, accepted = None, None, None, False
         case Cancelled():
-            return changed(message, status=Status.CANCELLED, outcome=event.outcome)
+            status, outcome = Status.CANCELLED, event.outcome
         case Reserved():
-            return changed(message, reservation=Reservation(event.by, event.token, event.until))
+            held = Reservation(event.by, event.token, event.until)
         case Accepted():
-            return changed(message, reservation=None, wake_accepted=True)
+            held, accepted = None, True
         case Declined():
-            return changed(message, reservation=None, wake_accepted=False)
+            held, accepted = None, False
+        case _:
+            assert_never(event)
+    return Message(letter, due_at, occurrence, status, reading, lease, outcome, held, accepted)
 
 
 def replay(events: Iterable[MessageEvent]) -> Message | None:

@@ -53,7 +53,7 @@ from fencepost.mailbox.events import (
 from fencepost.mailbox.message import Lease, Message, Reservation, Status
 
 
-class Stage(enum.Enum):
+class Stage(enum.StrEnum):
     """Where a message stands in its life, whatever the time is."""
 
     NONE = "not sent yet"

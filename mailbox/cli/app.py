@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 import click
@@ -15,7 +16,7 @@ from fencepost.mailbox.cli.demo import demo
 from fencepost.mailbox.cli.journal import journal
 from fencepost.mailbox.cli.messages import messages
 from fencepost.mailbox.cli.sessions import sessions
-from fencepost.mailbox.cli.show import print_json, visible
+from fencepost.mailbox.cli.show import note, print_json, visible
 
 _USAGE_STATUS = 2
 _INTERRUPTED_STATUS = 130
@@ -43,6 +44,7 @@ fencepost.add_command(demo)
 def run(words: Sequence[str]) -> int:
     """Run a command; the exit status.  No error leaves this as a traceback."""
     as_json = "--json" in words
+    warnings.showwarning = lambda message, *_: note(str(message))
     try:
         status = fencepost.main(args=list(words), prog_name="fencepost", standalone_mode=False)
         sys.stdout.flush()

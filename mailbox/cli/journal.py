@@ -67,7 +67,7 @@ def _document_json(document: Document) -> dict[str, Any]:
         "scope": document.scope,
         "path": document.path,
         "version": document.version,
-        "content": audit.content(document),
+        "content": audit.as_json(document),
         "unsupported": document.why,
     }
 
@@ -82,7 +82,7 @@ def _progress(reader: FileReader, *, quiet: bool) -> Iterator[Callable[[Commit],
     with click.progressbar(length=sum(sizes.values()), label="verifying", file=sys.stderr) as bar:
 
         def each(commit: Commit) -> None:
-            bar.update(commit.end.offset - commit.offset)
+            bar.update(commit.stop - commit.offset)
 
         yield each
 
@@ -241,8 +241,8 @@ def replay(
         show.print_json({"documents": [_document_json(document) for document in documents]})
         return
     for document in documents:
-        body = audit.content(document)
-        text = document.why if body is None else show.compact_json(body)
+        body = audit.as_json(document)
+        text = (document.why or "") if body is None else show.compact_json(body)
         click.echo(show.visible(f"{document.scope} {document.path} v{document.version}: {text}"))
 
 

@@ -2,12 +2,12 @@
 Documents: what a stream of the journal folds to.
 
 Rules for this file: pure.  An event in a form that is not known makes its
-document unsupported from there on: it is reported, and never rewritten.
+document unreadable from there on: it is reported, and never rewritten.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypeAlias, cast
 
 import attrs
 
@@ -18,6 +18,16 @@ from fencepost.mailbox.evolve import Impossible, evolve
 from fencepost.mailbox.message import Message
 
 
+@attrs.frozen
+class Unreadable:
+    """The content of a document in a form that this version does not know."""
+
+    why: str
+
+
+Content: TypeAlias = Message | Linked | Unreadable
+
+
 @attrs.frozen(slots=False)
 class Document:
     """
@@ -25,29 +35,64 @@ class Document:
 
     Attributes:
         version: The number of events in its stream.
-        content: What they fold to; None where that cannot be told, and `why` says why.
+        content: What they fold to.
     """
 
     scope: str
     path: str
     version: int
-    content: Message | Linked | None
-    why: str | None = None
+    content: Content
+
+    @property
+    def why(self) -> str | None:
+        """Why the content cannot be read; None where it can."""
+        return self.content.why if isinstance(self.content, Unreadable) else None
+
+
+def after(content: Content | None, event: recorded.Event, meaning: object = None) -> Content:
+    """
+    The content of a document after one more event of its stream.
+
+    Args:
+        content: The content before; None before the first event.
+        event: What was recorded.
+        meaning: What it meant to its maker, which saves decoding it.
+    """
+    if isinstance(content, Unreadable):
+        return content
+    if event.data is None:
+        return Unreadable("its content was erased")
+    try:
+        happened = cast("Event", meaning) if meaning is not None else codec.decode(event.type, event.data)
+        if isinstance(happened, Linked):
+            return happened
+        if isinstance(content, Linked):
+            return Unreadable(f"an event {event.type!r} in the stream of a link")
+        return evolve(content, happened)
+    except (codec.UnknownForm, Impossible) as error:
+        return Unreadable(str(error))
 
 
 def fold(document: Document | None, event: recorded.Event) -> Document:
     """The document after one more event of its stream."""
-    if document is not None and document.why is not None:
-        return attrs.evolve(document, version=event.version)
     before = None if document is None else document.content
-    if event.data is None:
-        return Document(event.scope, event.stream, event.version, None, "its content was erased")
+    return Document(event.scope, event.stream, event.version, after(before, event))
+
+
+def body(content: Content) -> bytes | None:
+    """The content as JSON on one line, as indexes keep it; None where it cannot be read."""
+    match content:
+        case Message():
+            return codec.compact(content)
+        case Linked():
+            return codec.link_body(content)
+        case Unreadable():
+            return None
+
+
+def content_of(raw: str) -> Content:
+    """The content of a document from its JSON; what cannot be read says why."""
     try:
-        happened = cast("Event", event.meaning) or codec.decode(event.type, event.data)
-        if isinstance(happened, Linked):
-            return Document(event.scope, event.stream, event.version, happened)
-        if isinstance(before, Linked):
-            raise Impossible(f"{event.type} in the stream of a link")
-        return Document(event.scope, event.stream, event.version, evolve(before, happened))
-    except (codec.UnknownForm, Impossible) as error:
-        return Document(event.scope, event.stream, event.version, None, str(error))
+        return codec.message(raw) if raw.startswith('{"format"') else codec.link(raw)
+    except codec.UnknownForm as error:
+        return Unreadable(str(error))

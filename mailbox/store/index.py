@@ -17,18 +17,18 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Final
 
 import attrs
 
 from fencepost.journal.disk import PRIVATE_FILE
-from fencepost.journal.event import Checkpoint, Commit
+from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.journal.recovery import BEGINNING
-from fencepost.mailbox import codec
 from fencepost.mailbox.events import Linked
 from fencepost.mailbox.message import Message
-from fencepost.mailbox.store.documents import Document, fold
+from fencepost.mailbox.store.documents import Content, Document, Unreadable, after, body, content_of
 from fencepost.mailbox.views import place
 
 #: The layout of the tables; an index of another layout is made anew.
@@ -169,7 +169,7 @@ class Index:
             row = self._db.execute(
                 "SELECT version, body, why FROM document WHERE scope = ? AND path = ?", stream
             ).fetchone()
-        return None if row is None else _document(stream, *row)
+        return None if row is None else Document(*stream, row[0], _content(*row[1:]))
 
     def versions(self, stream: Stream) -> list[tuple[int, int, int]]:
         """Version, segment and first byte of the batch of each event of a document, oldest first."""
@@ -232,12 +232,8 @@ def _make_tables(db: sqlite3.Connection, store: str) -> None:
     db.execute("INSERT INTO fed VALUES (?, ?, ?, ?, ?, ?, 0)", (store, LAYOUT, *beginning))
 
 
-def _document(stream: Stream, version: int, body: str | None, why: str | None) -> Document:
-    scope, path = stream
-    content: Message | Linked | None = None
-    if why is None and body is not None:
-        content = codec.message(body) if body.startswith('{"format"') else codec.link(body)
-    return Document(scope, path, version, content, why)
+def _content(body: str | None, why: str | None) -> Content:
+    return Unreadable(why or "nothing was kept of it") if body is None else content_of(body)
 
 
 class _Feeding:
@@ -246,7 +242,8 @@ class _Feeding:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._ids: dict[Stream, int] = {}
-        self._documents: dict[Stream, Document] = {}
+        self._contents: dict[Stream, Content] = {}
+        self._latest: dict[Stream, int] = {}
         self._versions: list[tuple[int, int, int, int]] = []
         self._segments: set[int] = set()
         self._next_id = 1 + (db.execute("SELECT max(id) FROM document").fetchone()[0] or 0)
@@ -255,70 +252,70 @@ class _Feeding:
         seq = self._db.execute("SELECT seq FROM fed").fetchone()[0]
         newest: Commit | None = None
         for commit in commits:
-            if commit.end.seq <= seq:
+            if commit.seq <= seq:
                 continue
             assert commit.events[0].seq == seq + 1, "the index is fed without gaps"
-            for event in commit.events:
-                stream = (event.scope, event.stream)
-                if event.version == 1:
-                    self._ids[stream] = self._next_id
-                    self._next_id += 1
-                    document = fold(None, event)
-                else:
-                    document = fold(self._find(stream), event)
-                self._documents[stream] = document
-                self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
-                self._note(document, event.key)
+            for event, meaning in zip(commit.events, commit.meanings or repeat(None), strict=False):
+                self._take(event, meaning, commit)
             self._segments.add(commit.segment)
-            seq, newest = commit.end.seq, commit
+            seq, newest = commit.seq, commit
         if newest is not None:
             self._write(newest)
 
-    def _find(self, stream: Stream) -> Document:
-        if stream in self._documents:
-            return self._documents[stream]
-        row = self._db.execute(
-            "SELECT id, version, body, why FROM document WHERE scope = ? AND path = ?", stream
-        ).fetchone()
+    def _take(self, event: Event, meaning: object, commit: Commit) -> None:
+        stream = (event.scope, event.stream)
+        if event.version == 1:
+            self._ids[stream] = self._next_id
+            self._next_id += 1
+            content = after(None, event, meaning)
+        else:
+            content = after(self._find(stream), event, meaning)
+        self._contents[stream] = content
+        self._latest[stream] = event.version
+        self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
+        self._note(stream, content, event.key)
+
+    def _find(self, stream: Stream) -> Content:
+        if stream in self._contents:
+            return self._contents[stream]
+        row = self._db.execute("SELECT id, body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
         assert row is not None, "a stream begins with version 1"
         self._ids[stream] = row[0]
-        return _document(stream, *row[1:])
+        return _content(*row[1:])
 
-    def _note(self, document: Document, key: str | None) -> None:
+    def _note(self, stream: Stream, content: Content, key: str | None) -> None:
         """What is remembered beside the documents."""
         sessions: tuple[str | None, ...] = ()
-        content = document.content
-        if isinstance(content, Linked):
-            sessions = (content.session,)
-            link = (content.session, document.scope, content.parent)
-            self._db.execute("INSERT OR IGNORE INTO link VALUES (?, ?, ?)", link)
-        elif isinstance(content, Message):
+        if isinstance(content, Message):
             reading = content.reading
             sessions = (content.letter.source, None if reading is None else reading.by)
+        elif isinstance(content, Linked):
+            sessions = (content.session,)
+            link = (content.session, stream[0], content.parent)
+            self._db.execute("INSERT OR IGNORE INTO link VALUES (?, ?, ?)", link)
         for session in sessions:
             if session is not None:
                 self._db.execute("INSERT OR IGNORE INTO seen VALUES (?)", (session,))
         if key is not None:
-            row = (key, self._ids[document.scope, document.path])
-            self._db.execute("INSERT OR IGNORE INTO sendkey VALUES (?, ?)", row)
+            self._db.execute("INSERT OR IGNORE INTO sendkey VALUES (?, ?)", (key, self._ids[stream]))
 
     def _write(self, newest: Commit) -> None:
-        self._db.executemany(_UPSERT, [self._row(stream, each) for stream, each in self._documents.items()])
+        self._db.executemany(_UPSERT, [self._row(stream, content) for stream, content in self._contents.items()])
         self._db.executemany("INSERT INTO version VALUES (?, ?, ?, ?)", self._versions)
         self._db.executemany("INSERT OR IGNORE INTO segment VALUES (?)", [(first,) for first in self._segments])
-        end = newest.end
         self._db.execute(
             "UPDATE fed SET seq = ?, digest = ?, segment = ?, offset = ?, last = ?",
-            (end.seq, end.digest, end.segment, end.offset, newest.offset),
+            (newest.seq, newest.digest, newest.segment, newest.stop, newest.offset),
         )
 
-    def _row(self, stream: Stream, document: Document) -> tuple[object, ...]:
-        head = (self._ids[stream], document.scope, document.path, document.version)
-        content = document.content
-        if isinstance(content, Message):
-            there = place(content)
-            body = codec.compact(content).decode()
-            conversation = content.letter.conversation or ""
-            return (*head, body, None, conversation, int(there.standing), there.due, there.created, there.ready)
-        link = None if content is None else codec.link_body(content).decode()
-        return (*head, link, document.why, None, None, None, None, None)
+    def _row(self, stream: Stream, content: Content) -> tuple[object, ...]:
+        scope, path = stream
+        raw = body(content)
+        text = None if raw is None else raw.decode()
+        why = content.why if isinstance(content, Unreadable) else None
+        head = (self._ids[stream], scope, path, self._latest[stream], text, why)
+        if not isinstance(content, Message):
+            return (*head, None, None, None, None, None)
+        there = place(content)
+        conversation = content.letter.conversation or ""
+        return (*head, conversation, int(there.standing), there.due, there.created, there.ready)

@@ -33,6 +33,8 @@ from fencepost.mailbox.times import EPOCH, micros
 
 #: The index is fed once so many batches wait for it: one SQLite transaction for each would double the cost of a send.
 PENDING_MAX: Final = 64
+#: And after so long if fewer wait.
+IDLE_S: Final = 0.25
 #: Batches fed in one transaction when there are many.
 _FEED_CHUNK: Final = 2_000
 _INDEX_LOCK: Final = ".index.lock"
@@ -65,6 +67,7 @@ class JournalStore:
         self._renew = renew
         self.damage = damage
         self._mutex = threading.RLock()
+        self._timer: threading.Timer | None = None
         journal.attach(index)
         self.feed()
 
@@ -90,8 +93,21 @@ class JournalStore:
             raise self.damage
         self._journal.append(batch, expect)
         if len(self._journal.pending()) >= PENDING_MAX:
-            with contextlib.suppress(sqlite3.Error, JournalError):
-                self.feed()  # if not now, the next call does: what was appended is durable already
+            self._feed_if_possible()
+        elif self._timer is None:
+            self._timer = threading.Timer(IDLE_S, self._idle)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _idle(self) -> None:
+        """Nobody has appended enough for a batch: feed what there is, so that other processes' readers find it fed."""
+        self._timer = None
+        self._feed_if_possible()
+
+    def _feed_if_possible(self) -> None:
+        """Feed the index if nothing is in the way.  If something is, the next call does: it is all durable already."""
+        with contextlib.suppress(sqlite3.Error, JournalError):
+            self.feed()
 
     def epoch(self) -> int:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -199,8 +215,9 @@ class JournalStore:
     def close(self) -> None:
         """See `fencepost.mailbox.store.port.Store`."""
         with self._mutex:
-            with contextlib.suppress(sqlite3.Error, JournalError):
-                self.feed()  # if not now, the next opener does
+            if self._timer is not None:
+                self._timer.cancel()
+            self._feed_if_possible()
             self._journal.close()
             self._index.close()
 

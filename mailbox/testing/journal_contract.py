@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import attrs
@@ -28,7 +28,7 @@ from fencepost.journal.frame import BATCH_EVENTS_MAX, GENESIS
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.recovery import BEGINNING
 
-_NOON = datetime(2026, 11, 30, 12, tzinfo=timezone.utc)
+_NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 A: Stream = ("user:me", "a")
 B: Stream = ("user:me", "b")
 
@@ -192,7 +192,7 @@ class JournalContract:
         journal = self.handle()
         commit = journal.append(batch(event(A, data)), {A: 0})
 
-        assert data == journal.commit_at(commit.end.segment, commit.offset).events[0].data
+        assert data == journal.commit_at(commit.segment, commit.offset).events[0].data
 
     def test_order_is_by_sequence_and_never_by_time(self) -> None:
         """A clock that was set back changes nothing."""
@@ -269,7 +269,7 @@ class JournalContract:
         ]
 
         assert written == list(journal.read())
-        assert written == [journal.commit_at(commit.end.segment, commit.offset) for commit in written]
+        assert written == [journal.commit_at(commit.segment, commit.offset) for commit in written]
 
     def test_reading_goes_on_behind_a_checkpoint(self) -> None:
         """The end of each batch is a place to go on from; behind the last there is nothing."""
@@ -298,17 +298,20 @@ class JournalContract:
         commit = journal.append(batch(event(A)), {A: 0})
 
         with pytest.raises(JournalCorrupt):
-            journal.commit_at(commit.end.segment, commit.offset + 1)
+            journal.commit_at(commit.segment, commit.offset + 1)
 
     # --- what is durable ----------------------------------------------------------------------------------------
 
     def test_what_was_appended_is_durable(self) -> None:
-        """When `append` returns, its batch is on the disk, and settling has nothing to wait for."""
+        """When `append` returns, its batch is on the disk, and settling has nothing to wait for or take back."""
         journal = self.handle()
+        journal.refresh()
+        epoch = journal.epoch()
         commit = journal.append(batch(event(A)), {A: 0})
-        journal.settle(commit.end.seq)
 
-        assert commit.end.seq == journal.durable() == journal.refresh()
+        assert journal.settle(epoch)
+        assert epoch == journal.epoch()
+        assert commit.seq == journal.durable() == journal.refresh()
 
     # --- whoever folds it ----------------------------------------------------------------------------------------
 
@@ -317,12 +320,12 @@ class JournalContract:
         journal, reader = self.handle(), Reader()
         journal.attach(reader)
         written = [journal.append(batch(event(A)), {A: version}) for version in range(3)]
-        assert written == list(journal.pending())
+        assert written == list(journal.pending()) == list(journal.owed())
 
         reader.take_in(written[:2])
         journal.trim()
 
-        assert written[2:] == list(journal.pending())
+        assert written[2:] == list(journal.pending()) == list(journal.owed())
 
     def test_versions_and_keys_hold_after_trimming(self) -> None:
         """What a journal has forgotten it asks of the reader."""
@@ -414,4 +417,4 @@ class JournalContract:
         again = self.another_handle()
 
         assert [second] == list(again.read(attrs.evolve(first.end)))
-        assert first == again.commit_at(first.end.segment, first.offset)
+        assert first == again.commit_at(first.segment, first.offset)

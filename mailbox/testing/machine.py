@@ -20,7 +20,7 @@ from __future__ import annotations
 import unittest
 import uuid
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
@@ -51,7 +51,7 @@ from fencepost.mailbox.views import LIMIT_MAX, Listing, order, shows
 
 SESSIONS = ("ada", "ben", "cyd", "dan")
 SCOPES = ("user:me/proj:app", "user:me")
-_START = datetime(2026, 11, 30, 14, tzinfo=timezone.utc)
+_START = datetime(2026, 11, 30, 14, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)
 #: Exactly a lease, a hold and a delay, a little less, and twelve hours either way.
 _TURNS_S = (1, 59, 60, 1_799, 1_800, 43_200, -1, -1_800, -43_200)

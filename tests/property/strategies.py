@@ -1,8 +1,9 @@
 """One strategy for each noun."""
 
 import uuid
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
+import attrs
 from hypothesis import strategies as st
 
 from fencepost.journal.event import Batch, NewEvent
@@ -11,8 +12,8 @@ from fencepost.mailbox.evolve import evolve
 from fencepost.mailbox.lifecycle import MOVES, stage
 from fencepost.mailbox.message import Context, Delivery, Letter, Message
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-NOON = datetime(2026, 11, 30, 12, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
 #: Any instant that the product takes.
 moments = st.integers(0, 253_402_300_799_999_999).map(lambda micros: EPOCH + timedelta(microseconds=micros))
@@ -32,8 +33,10 @@ names = st.text(_name_characters, min_size=1, max_size=20).filter(lambda name: n
 _parts = st.builds("{}:{}".format, st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True), names)
 scopes = st.lists(_parts, min_size=1, max_size=3).map("/".join)
 actors = st.builds("/".join, st.tuples(_parts) | st.tuples(_parts, names))
-paths = st.lists(st.text("abcdefgh.-_é", min_size=1, max_size=8), min_size=1, max_size=4).map("/".join).filter(
-    lambda path: not {".", ".."} & set(path.split("/"))
+paths = (
+    st.lists(st.text("abcdefgh.-_é", min_size=1, max_size=8), min_size=1, max_size=4)
+    .map("/".join)
+    .filter(lambda path: not {".", ".."} & set(path.split("/")))
 )
 ids = st.integers(0, 2**128 - 1).map(lambda number: str(uuid.UUID(int=number)))
 counts = st.integers(1, 2**53 - 1)
@@ -56,34 +59,50 @@ contexts = st.builds(Context, scopes, paths, counts, st.none() | said)
 sessions_or_none = st.none() | sessions
 
 
+few_scopes = st.sampled_from(("user:me", "user:me/proj:app"))
+few_texts = st.sampled_from(("Look at the build.", "\u202e\x1b[2J\n\U0001f600"))
+
+
+def _turn(place):
+    return st.none() if place is None else st.none() | counts
+
+
 @st.composite
-def letters(draw, moment=near_moments, session=sessions_or_none, scope=scopes):
-    """What was sent."""
+def letters(draw, scope=few_scopes, session=sessions_or_none):
+    """What was sent, in few words, so that many can be drawn."""
     conversation, about = draw(session), draw(session)
     return Letter(
         id=draw(ids),
         scope=draw(scope),
         conversation=conversation,
-        turn=None if conversation is None else draw(st.none() | counts),
+        turn=draw(_turn(conversation)),
         source=draw(session),
         about=about,
-        about_turn=None if about is None else draw(st.none() | counts),
-        actor=draw(actors),
-        body=draw(said),
-        created_at=draw(moment),
+        about_turn=draw(_turn(about)),
+        actor="host:test",
+        body=draw(few_texts),
+        created_at=draw(near_moments),
         delivery=draw(st.sampled_from(Delivery)),
         actionable=draw(st.booleans()),
-        context=draw(st.none() | contexts),
     )
 
 
-idempotencies = st.builds(events.Idempotency, said, st.from_regex(r"[0-9a-f]{64}", fullmatch=True))
+#: What was sent, with anything in it that may be.
+any_letters = st.builds(
+    attrs.evolve,
+    letters(scopes, st.none() | names),
+    actor=actors,
+    body=said,
+    created_at=moments,
+    context=st.none() | contexts,
+)
+idempotencies = st.builds(events.Idempotency, few_texts, st.sampled_from(("ab" * 32, "cd" * 32)))
 
 
-def event_of(kind, moment=near_moments, session=sessions, letter=None):
-    """Any event of a kind."""
+def event_of(kind, moment=near_moments, session=sessions, letter=letters(), said=few_texts):
+    """An event of a kind."""
     return {
-        events.Sent: st.builds(events.Sent, letter or letters(moment), moment, st.none() | idempotencies),
+        events.Sent: st.builds(events.Sent, letter, moment, st.none() | idempotencies),
         events.Acknowledged: st.builds(events.Acknowledged, session, moment),
         events.Claimed: st.builds(events.Claimed, session, moment, tokens, moment),
         events.Renewed: st.builds(events.Renewed, moment),
@@ -100,13 +119,15 @@ def event_of(kind, moment=near_moments, session=sessions, letter=None):
 
 MESSAGE_EVENTS = tuple({kind: None for moves in MOVES.values() for kind in moves})
 #: Any event, with any time and any name in it.
-any_events = st.sampled_from((*MESSAGE_EVENTS, events.Linked)).flatmap(lambda kind: event_of(kind, moments, names))
+any_events = st.sampled_from((*MESSAGE_EVENTS, events.Linked)).flatmap(
+    lambda kind: event_of(kind, moments, names, any_letters, said)
+)
 #: Any event of a message, with times and names that are often the same.
 message_events = st.sampled_from(MESSAGE_EVENTS).flatmap(event_of)
 
 
 @st.composite
-def histories(draw, letter=None, max_size=8):
+def histories(draw, letter=letters(), max_size=8):
     """Events of one message, each of which the table allows where it stands."""
     past = [draw(event_of(events.Sent, letter=letter))]
     message = evolve(None, past[0])
@@ -126,7 +147,29 @@ def _fold(past) -> Message:
     return message
 
 
+def _reopened(past):
+    """The history without its end, if it has one."""
+    return [event for event in past if not isinstance(event, events.Completed | events.Cancelled)]
+
+
+@st.composite
+def _held(draw, kind):
+    message = draw(opened)
+    if kind not in MOVES[stage(message)]:
+        message = evolve(message, draw(event_of(events.Claimed)))
+    return evolve(message, draw(event_of(kind)))
+
+
+#: A message as its history may leave it.
 messages = histories().map(_fold)
+#: One with anything in it.
+any_messages = histories(any_letters, 4).map(_fold)
+#: One that is neither done nor cancelled.
+opened = histories().map(_reopened).map(_fold)
+closed = messages.filter(lambda message: not MOVES[stage(message)])
+#: One whose last event is a claim, running or not; or a reservation.
+leased = _held(events.Claimed)
+reserved = _held(events.Reserved)
 audiences = st.frozensets(sessions, min_size=1)
 
 _LEASE = timedelta(minutes=30)
@@ -140,9 +183,9 @@ def command_of(kind, occurrence=st.integers(1, 3), now=near_moments):
         commands.Claim: st.builds(commands.Claim, *who, audiences, tokens, st.just(_LEASE)),
         commands.Renew: st.builds(commands.Renew, *who, tokens, st.just(_LEASE)),
         commands.Release: st.builds(commands.Release, *who, tokens),
-        commands.Complete: st.builds(commands.Complete, *who, tokens, st.none() | said),
-        commands.Snooze: st.builds(commands.Snooze, *who, tokens, said, near_moments),
-        commands.Cancel: st.builds(commands.Cancel, *who, audiences, st.none() | said),
+        commands.Complete: st.builds(commands.Complete, *who, tokens, st.none() | few_texts),
+        commands.Snooze: st.builds(commands.Snooze, *who, tokens, few_texts, near_moments),
+        commands.Cancel: st.builds(commands.Cancel, *who, audiences, st.none() | few_texts),
         commands.Reserve: st.builds(commands.Reserve, *who, audiences, tokens, st.just(timedelta(minutes=1))),
         commands.Accept: st.builds(commands.Accept, *who, tokens),
         commands.Decline: st.builds(commands.Decline, *who, tokens),
@@ -159,7 +202,9 @@ new_events = st.builds(
     scope=scopes,
     stream=paths,
     type=st.from_regex(r"[a-z.]{1,20}", fullmatch=True),
-    data=st.sampled_from((b"{}", b"null", b'"x"', b'{"a":[1,"\\u0000"]}', '"é\U0001f600"'.encode(), b'"' + b"y" * 600 + b'"')),
+    data=st.sampled_from(
+        (b"{}", b"null", b'"x"', b'{"a":[1,"\\u0000"]}', '"é\U0001f600"'.encode(), b'"' + b"y" * 600 + b'"')
+    ),
     key=st.none() | said,
 )
 batches = st.builds(Batch, at=moments, actor=actors, events=st.lists(new_events, min_size=1, max_size=4).map(tuple))

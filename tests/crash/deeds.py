@@ -1,0 +1,375 @@
+"""
+What is done to a store, and what a crash in the midst of it may leave.
+
+A *scenario* is a history that is over, one deed that a crash strikes, and the histories that may be seen afterwards.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from crash.faulty_disk import Crash, Fault, Pages, Stop, When, images
+from crash.scenes import LATER, SEGMENT_BYTES, START, World, look, message_id
+
+from fencepost.journal.errors import SyncFailed
+from fencepost.journal.retention import retain
+from fencepost.mailbox import Draft
+
+
+class Deed:
+    """Something done by a process, by a name that stands for its ids and tokens."""
+
+    def __init__(self, name, act):
+        self.name = name
+        self._act = act
+
+    def __call__(self, process):
+        self._act(process)
+
+    def __repr__(self):
+        return self.name
+
+
+def send(name, body="Look at the build.", **options):
+    return Deed(name, lambda process: process.box(name).send(body, **options))
+
+
+def step(name, command, of, **options):
+    """A step of the lifecycle on the message that the deed `of` sent."""
+
+    def act(process):
+        who = {"session": "ada", "occurrence": 1} | options
+        getattr(process.box(name), command)(message_id(of), **who)
+
+    return Deed(name, act)
+
+
+def fenced(name, command, of, by, **options):
+    """A step by the holder of the token that the deed `by` got."""
+    return step(name, command, of, token=f"token of {by}", **options)
+
+
+def _renew_index(process):
+    process.close()
+    for name in os.listdir(process.world.root):
+        if name.startswith("index-"):
+            os.unlink(os.path.join(process.world.root, name))
+    assert process.store
+
+
+def _damage_index(process):
+    process.close()
+    for name in os.listdir(process.world.root):
+        if name.endswith(".sqlite"):
+            with open(os.path.join(process.world.root, name), "r+b") as handle:
+                handle.write(b"no database" * 10)
+    assert process.store
+
+
+def _retain(process):
+    retain(process.store._journal, LATER + timedelta(days=1), disk=process.disk)
+
+
+CREATE = Deed("create", lambda process: process.store)
+CLOSE = Deed("close", lambda process: process.close())
+NOTE = send("note", conversation="ada")
+WORK = send("work", actionable=True)
+WAKE = send("wake", conversation="ada", delivery="wake", session="ben")
+CLAIM = step("claim", "claim", "work")
+RESERVE = step("reserve", "reserve", "wake")
+LINK = Deed("link", lambda process: process.box("link").link("ben", "ada"))
+KEYED = send("keyed", idempotency_key="key 1")
+LONG = send("long", "Ärger " * 600)
+MANY = Deed(
+    "many",
+    lambda process: process.box("many").send_many([Draft(f"number {n}", target="/user") for n in range(3)]),
+)
+ANOTHER = send("another", "Look at the tests.", session="cyd")
+#: Shows that the store still works, and never done before a crash.
+PROBE = send("probe", "And on.")
+SMALL = 2_048
+#: As many messages as fill a small segment to the brim: with the next one another segment begins.
+FILL = tuple(send(f"fill {n}", "x" * 80) for n in range(2))
+THREE_SEGMENTS = tuple(send(f"part {n}", "x" * 400) for n in range(5))
+
+
+@dataclass
+class Scenario:
+    """
+    A deed that a crash strikes.
+
+    Attributes:
+        done: What was done before, and acknowledged.
+        deed: What is struck.
+        prepare: Makes the world of the deed out of one in which `done` was done; for worlds that need recovery.
+        seen: The histories that may be seen where the deed was not acknowledged.
+        acknowledged: Those where it was.
+        cold: A new process does it.
+        again: Doing it again when it may have been done changes nothing more.
+    """
+
+    name: str
+    done: tuple[Deed, ...]
+    deed: Deed
+    prepare: Callable[[World], World] | None = None
+    seen: tuple[tuple[Deed, ...], ...] = ()
+    acknowledged: tuple[tuple[Deed, ...], ...] = ()
+    segment_bytes: int = SEGMENT_BYTES
+    cold: bool = False
+    again: bool = False
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self):
+        both = (*self.done, self.deed)
+        self.seen = self.seen or (self.done, both)
+        self.acknowledged = self.acknowledged or (both,)
+
+    def __str__(self):
+        return self.name
+
+    def begin(self):
+        """A world in which the deed can be done, and the process to do it."""
+        world = World(segment_bytes=self.segment_bytes)
+        process = world.start()
+        process.do(*self.done)
+        if self.prepare is not None:
+            prepared = self.prepare(world)
+            if prepared is not world:
+                world.close()
+            world = prepared
+        if self.cold or world.processes == [] or world.processes[-1].disk.dead:
+            for each in world.processes:
+                each.disk.dead or each.close()
+            return world, world.start()
+        return world, world.processes[-1]
+
+
+_references = {}
+
+
+def shown_after(deeds):
+    """What a store shows in which only these deeds were done."""
+    key = tuple(deed.name for deed in deeds)
+    if key not in _references:
+        with World() as world:
+            process = world.start()
+            process.do(*deeds)
+            _references[key] = look(process)
+    return _references[key]
+
+
+# --- worlds that need recovery ---------------------------------------------------------------------------------
+
+
+def strike(world, deed, step_name, when=When.BEFORE, process=None, nth=1):
+    """Let a process do a deed and die at the n-th step of that name; the process that died."""
+    with_steps = process or world.start()
+    with contextlib.suppress(Crash):
+        with_steps.do(CREATE)
+        with_steps.disk.arm()
+        _arm_at_name(with_steps.disk, step_name, when, nth)
+        with_steps.do(deed)
+    assert with_steps.disk.dead, f"{deed} never comes to {step_name}: {with_steps.disk.log}"
+    with_steps.kill()
+    return with_steps
+
+
+def _arm_at_name(disk, step_name, when, nth):
+    """Stop at a step by its name: the number is only known once it comes."""
+    real = disk.step
+    count = 0
+
+    def step(name, act, half=None):
+        nonlocal count
+        if name.startswith(step_name):
+            count += 1
+            if count == nth:
+                disk.stop = Stop(disk.steps + 1, when)
+        return real(name, act, half)
+
+    disk.step = step
+
+
+def _power_cut(world, pick):
+    """The first image that `pick` likes, as a world."""
+    for image in images(world.shadow, 400, seed=1, garbage=False):
+        segment = max((path for path in image.tree if path.endswith(".log")), default=None)
+        tail = b"" if segment is None else image.tree[segment].rstrip(b"\0")
+        if pick(tail):
+            return world.after_power_cut(image)
+    raise AssertionError("no image is like that")
+
+
+def _durable_tail(world):
+    image = world.after_power_cut()
+    with image:
+        segment = max(name for name in image.files() if name.endswith(".log"))
+        return image.files()[segment].rstrip(b"\0")
+
+
+def torn(world):
+    """A frame of which only the end reached the disk."""
+    before = _durable_tail(world)
+    strike(world, LONG, "sync_data")
+    return _power_cut(world, lambda tail: len(tail) > len(before) + 1_000 and b"\0" * 300 in tail and tail[-1:] == b"\n")
+
+
+def torn_begin(world):
+    """A frame of which only the beginning reached the disk."""
+    before = _durable_tail(world)
+    strike(world, LONG, "sync_data")
+    return _power_cut(world, lambda tail: len(before) + 1_000 > len(tail) > len(before) + 400)
+
+
+def reordered(world):
+    """Two frames that nobody synced, of which only the later one reached the disk."""
+    before = _durable_tail(world)
+    strike(world, LONG, "sync_data")
+    strike(world, ANOTHER, "sync_data")
+    return _power_cut(world, lambda tail: b"\0" * 1_500 in tail[len(before) :] and b"Look at the tests." in tail)
+
+
+def whole(world):
+    """A frame that nobody was told about, and that reached the disk whole."""
+    before = _durable_tail(world)
+    strike(world, LONG, "sync_data")
+    return _power_cut(world, lambda tail: len(tail) > len(before) + 3_000 and b"\0" not in tail[len(before) :])
+
+
+def killed(step_name, deed=LONG, when=When.BEFORE, nth=1):
+    """A process that was killed at a step; the machine runs on."""
+
+    def prepare(world):
+        strike(world, deed, step_name, when, nth=nth)
+        return world
+
+    return prepare
+
+
+def rotation_cut(step_name, when):
+    """A power cut in the midst of a rotation that keeps all that it can keep."""
+
+    def prepare(world):
+        strike(world, ANOTHER, step_name, when)
+        return world.after_power_cut(images(world.shadow, 2, seed=1)[-1])
+
+    return prepare
+
+
+def sync_failed(pages, deed=LONG):
+    """A process whose sync failed, and which goes on."""
+
+    def prepare(world):
+        process = world.processes[-1]
+        process.disk.arm(fault=Fault(1, 5, only="sync_data", pages=pages))
+        with contextlib.suppress(SyncFailed):
+            process.do(deed)
+            raise AssertionError("a failed sync was acknowledged")
+        process.disk.arm()
+        return world
+
+    return prepare
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+_BASE = (NOTE, WORK)
+
+
+def _mutations():
+    yield Scenario("create", (), CREATE, cold=True)
+    yield Scenario("create and send", (), ANOTHER, cold=True)
+    yield Scenario("send", _BASE, ANOTHER)
+    yield Scenario("send by a new process", _BASE, ANOTHER, cold=True)
+    yield Scenario("send long", _BASE, LONG)
+    yield Scenario("send many", _BASE, MANY)
+    yield Scenario("send with a key", _BASE, KEYED, again=True)
+    yield Scenario("send with a used key", (*_BASE, KEYED), KEYED, seen=((*_BASE, KEYED),), acknowledged=((*_BASE, KEYED),))
+    yield Scenario("ack", _BASE, step("ack", "ack", "note"), again=True)
+    yield Scenario("claim", _BASE, CLAIM, again=True)
+    held = (*_BASE, CLAIM)
+    yield Scenario("renew", held, fenced("renew", "renew", "work", "claim"))
+    yield Scenario("release", held, fenced("release", "release", "work", "claim"))
+    yield Scenario("complete", held, fenced("complete", "complete", "work", "claim", outcome="Fixed."), again=True)
+    yield Scenario(
+        "snooze", held, fenced("snooze", "snooze", "work", "claim", outcome="Not yet.", delay_seconds=3_600)
+    )
+    yield Scenario("cancel", held, step("cancel", "cancel", "work", outcome="Never mind."), again=True)
+    yield Scenario("reserve", (WAKE,), RESERVE, again=True)
+    yield Scenario("accept", (WAKE, RESERVE), fenced("accept", "accept", "wake", "reserve"))
+    yield Scenario("decline", (WAKE, RESERVE), fenced("decline", "decline", "wake", "reserve"))
+    yield Scenario("link", (*_BASE, WAKE), LINK, again=True)
+    yield Scenario("grow the segment", FILL, ANOTHER)
+    yield Scenario("rotate", FILL, ANOTHER, segment_bytes=SMALL)
+    yield Scenario("rotate again", THREE_SEGMENTS, LONG, segment_bytes=SMALL)
+    yield Scenario("rotate in a new process", FILL, ANOTHER, segment_bytes=SMALL, cold=True)
+    retain_ = Deed("retain", _retain)
+    same = (THREE_SEGMENTS,)
+    yield Scenario("retain", THREE_SEGMENTS, retain_, seen=same, acknowledged=same, segment_bytes=SMALL, again=True)
+    for name, act in (("renew the index", _renew_index), ("renew a damaged index", _damage_index)):
+        deed = Deed(name, act)
+        yield Scenario(name, held, deed, seen=(held,), acknowledged=(held,), again=True)
+    yield Scenario("close", _BASE, CLOSE, seen=(_BASE,), acknowledged=(_BASE,))
+
+
+def _recoveries():
+    taken_back = {"seen": (_BASE, (*_BASE, ANOTHER))}
+    yield Scenario("recover from a torn tail", _BASE, ANOTHER, torn, **taken_back)
+    yield Scenario("recover from a torn beginning", _BASE, ANOTHER, torn_begin, **taken_back)
+    yield Scenario("recover from a later frame", _BASE, PROBE_TWO, reordered, seen=(_BASE, (*_BASE, PROBE_TWO)))
+    there = (*_BASE, LONG)
+    yield Scenario(
+        "recover a whole frame", _BASE, ANOTHER, whole, seen=(there, (*there, ANOTHER)), acknowledged=((*there, ANOTHER),)
+    )
+    limbo = {"seen": (_BASE, there, (*there, ANOTHER)), "acknowledged": ((*there, ANOTHER),), "cold": True}
+    yield Scenario("go on after a kill before the sync", _BASE, ANOTHER, killed("sync_data"), **limbo)
+    yield Scenario("go on after a kill before the watermark", _BASE, ANOTHER, killed("Watermark.write"), **limbo)
+    half = killed("Watermark.write", when=When.AMID)
+    yield Scenario("go on after a kill in the watermark", _BASE, ANOTHER, half, **limbo)
+    amid = killed("write", when=When.AMID, nth=2)
+    yield Scenario("go on after a kill in the write", _BASE, ANOTHER, amid, cold=True, **taken_back)
+    for name, at, when in (
+        ("before the new segment is named", "rename", When.BEFORE),
+        ("before its name is durable", "rename", When.AFTER),
+        ("before the watermark", "sync_folder", When.AFTER),
+    ):
+        two = {"segment_bytes": SMALL, "cold": True}
+        yield Scenario(f"go on after a kill in a rotation {name}", FILL, PROBE_TWO, killed(at, ANOTHER, when), **two)
+        yield Scenario(f"recover from a rotation cut {name}", FILL, PROBE_TWO, rotation_cut(at, when), **two)
+
+
+PROBE_TWO = send("probe two", "And on?")
+
+
+def _failed_syncs():
+    there = (*_BASE, LONG)
+    for pages in Pages:
+        for cold in (False, True):
+            who = "another process" if cold else "the same process"
+            yield Scenario(
+                f"go on after a failed sync, {who}, pages {pages.value}",
+                _BASE,
+                ANOTHER,
+                sync_failed(pages),
+                seen=(_BASE, there, (*_BASE, ANOTHER)),
+                cold=cold,
+            )
+
+
+def _failed_rotations():
+    def prepare(world):
+        process = world.processes[-1]
+        process.disk.arm(fault=Fault(1, 5, only="sync", pages=Pages.CLEAN))
+        with contextlib.suppress(Exception):
+            process.do(ANOTHER)
+            raise AssertionError("a failed seal was acknowledged")
+        process.disk.arm()
+        return world
+
+    yield Scenario("go on after a failed seal", FILL, PROBE_TWO, prepare, segment_bytes=SMALL)
+
+
+SCENARIOS = (*_mutations(), *_recoveries(), *_failed_syncs(), *_failed_rotations())
+START_OF_ALL = START

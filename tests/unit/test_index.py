@@ -1,0 +1,262 @@
+"""The index: a projection that may be lost, damaged or old, and is never believed over the journal."""
+
+import os
+import shutil
+import sqlite3
+
+import pytest
+
+from fencepost.journal.errors import FencepostError, JournalCorrupt
+from fencepost.journal.event import Batch, NewEvent
+from fencepost.mailbox import Mailbox, Mount
+from fencepost.mailbox.box import utc_now
+from fencepost.mailbox.store.over_journal import file_store
+
+COUNT = 80  # more than are pending before the index is fed
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "store"
+
+
+def a_box(root):
+    return Mailbox(file_store(root), [Mount("user:me", "/user")])
+
+
+def ids(box):
+    return [receipt.message.id for receipt in box.list(limit=500, status="all").items]
+
+
+@pytest.fixture
+def filled(root):
+    """The ids in a store of some messages, one of them claimed and done, one under an idempotency key."""
+    box = a_box(root)
+    sent = [box.send("x" * 300, actionable=True).message.id for _ in range(COUNT)]
+    sent.append(box.send("once", idempotency_key="k").message.id)
+    token = box.claim(sent[0], session="s", occurrence=1).message.lease.token
+    box.complete(sent[0], session="s", occurrence=1, token=token, outcome="Fixed.")
+    box.link("child", "parent")
+    box.store.close()
+    return sent
+
+
+def index_file(root):
+    """The only index there."""
+    (path,) = root.glob("index-*.sqlite")
+    return path
+
+
+def check_all(root, filled, *, renewed=True):
+    """A fresh handle knows everything: messages, versions, keys and links."""
+    box = a_box(root)
+    assert sorted(filled) == sorted(ids(box))
+    assert [3, 2, 1] == [receipt.version for receipt in box.view(filled[0]).versions]
+    assert box.send("once", idempotency_key="k").repeated
+    assert {"child", "parent"} == box.audience("child")
+    assert renewed == (box.store._journal.identity.generation > 1)
+    box.store.close()
+
+
+def test_one_that_is_there_is_used(root, filled):
+    """Opening again makes no new one."""
+    check_all(root, filled, renewed=False)
+
+
+def test_a_deleted_one_comes_back(root, filled):
+    """Under another name, for a left-over log would be replayed into one of the same name."""
+    index_file(root).unlink()
+    check_all(root, filled)
+    assert index_file(root).name == "index-2.sqlite"
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 4_096, 10_000])
+def test_a_truncated_one_is_made_anew(root, filled, size):
+    """At whatever byte."""
+    os.truncate(index_file(root), size)
+    check_all(root, filled)
+
+
+def test_one_that_is_no_database_is_made_anew(root, filled):
+    """Whatever stands there."""
+    index_file(root).write_bytes(b"not a database, " * 1_000)
+    check_all(root, filled)
+
+
+def test_one_of_another_store_is_made_anew(root, filled, tmp_path):
+    """Its mail is not shown here."""
+    other = a_box(tmp_path / "other")
+    other.send("foreign")
+    other.store.close()
+    shutil.copy(index_file(tmp_path / "other"), index_file(root))
+    check_all(root, filled)
+
+
+def test_one_of_another_layout_is_made_anew(root, filled):
+    """A newer or older program had other tables."""
+    with sqlite3.connect(index_file(root)) as db:
+        db.execute("UPDATE fed SET layout = 99")
+    db.close()
+    check_all(root, filled)
+
+
+@pytest.mark.parametrize("statement", ["DROP TABLE fed", "DELETE FROM fed", "DROP TABLE document", "DROP TABLE link"])
+def test_one_without_its_tables_is_made_anew(root, filled, statement):
+    """A database that lacks what it should have is damaged too."""
+    with sqlite3.connect(index_file(root)) as db:
+        db.execute(statement)
+    db.close()
+    check_all(root, filled)
+
+
+@pytest.mark.parametrize("page", range(1, 20))
+def test_a_damaged_page_hides_nothing(root, filled, page):
+    """Whichever page was overwritten: the same mail, or an error of ours; never less in silence."""
+    path = index_file(root)
+    with open(path, "r+b") as file:
+        file.seek(page * 4_096)
+        file.write(b"\xa5" * 4_096)
+    box = None
+    try:
+        box = a_box(root)
+        assert sorted(filled) == sorted(ids(box))
+        box.send("y")
+        assert len(filled) + 1 == len(ids(box))
+        box.view(filled[0])
+        box.audience("child")
+        box.look()
+    except FencepostError as error:
+        assert str(error)
+    finally:
+        if box is not None:
+            box.store.close()
+
+
+def test_one_that_is_behind_is_fed(root, filled):
+    """An old copy is brought up to date and not made anew."""
+    old = index_file(root).read_bytes()
+    box = a_box(root)
+    late = [box.send("later").message.id for _ in range(3)]
+    box.store.close()
+    index_file(root).write_bytes(old)
+    for suffix in ("-wal", "-shm"):
+        index_file(root).with_name(index_file(root).name + suffix).unlink(missing_ok=True)
+
+    check_all(root, filled + late, renewed=False)
+
+
+def test_an_older_generation_is_not_used(root, filled):
+    """After a rebuild the old file may lie about; it is not read, and not written."""
+    index_file(root).rename(root / "index-1.kept")
+    check_all(root, filled)
+    (root / "index-1.kept").rename(root / "index-1.sqlite")
+    old = (root / "index-1.sqlite").read_bytes()
+
+    check_all(root, filled)
+    assert old == (root / "index-1.sqlite").read_bytes()
+
+
+def test_a_left_over_next_generation_is_not_used(root, filled):
+    """What an interrupted rebuild left is thrown away."""
+    (root / "index-2.sqlite").write_bytes(b"half")
+    (root / "index-2.sqlite-wal").write_bytes(b"half")
+    index_file_1 = root / "index-1.sqlite"
+    index_file_1.unlink()
+
+    check_all(root, filled)
+
+
+def test_another_process_may_make_it_anew(root, filled):
+    """A handle that was open before goes on, and misses nothing."""
+    before = a_box(root)
+    index_file(root).unlink()
+    after = a_box(root)
+    late = [after.send("later").message.id, before.send("later still").message.id]
+
+    assert sorted(filled + late) == sorted(ids(before)) == sorted(ids(after))
+    before.store.close()
+    after.store.close()
+
+
+def lose_the_last_frame(root):
+    """Take the last batch off the journal, which the index has seen."""
+    (segment,) = (root / "journal").glob("*.log")
+    lines = segment.read_bytes().rstrip(b"\0").splitlines(keepends=True)
+    segment.write_bytes(b"".join(lines[:-1]))
+
+
+@pytest.mark.parametrize("watermark", ["kept", "lost"])
+def test_one_that_is_ahead_proves_a_loss(root, filled, watermark):
+    """The journal lost something: that is reported, what is intact is shown, and nothing is made anew or written."""
+    lose_the_last_frame(root)
+    if watermark == "lost":
+        (root / "watermark").unlink()
+    before = {path: path.read_bytes() for path in root.rglob("*.log")}
+
+    for _ in range(2):
+        box = a_box(root)
+        assert isinstance(box.store.damage, JournalCorrupt)
+        assert sorted(filled) == sorted(ids(box))
+        with pytest.raises(JournalCorrupt):
+            box.send("y")
+        box.store.close()
+
+    assert before == {path: path.read_bytes() for path in root.rglob("*.log")}
+    assert index_file(root).name == "index-1.sqlite"
+
+
+def test_another_journal_under_the_same_index_is_a_loss(root, filled, tmp_path):
+    """A history of its own with as many events is not what the index saw."""
+    shutil.copytree(root, tmp_path / "other")
+    lose_the_last_frame(tmp_path / "other")
+    index_file(tmp_path / "other").unlink()
+    (tmp_path / "other" / "watermark").unlink()
+    other = a_box(tmp_path / "other")
+    other.link("child", "somebody-else")
+    other.store.close()
+    (segment,) = (root / "journal").glob("*.log")
+    (foreign,) = (tmp_path / "other" / "journal").glob("*.log")
+    shutil.copy(foreign, segment)
+
+    box = a_box(root)
+    assert isinstance(box.store.damage, JournalCorrupt)
+    box.store.close()
+
+
+@pytest.mark.parametrize(
+    "kind,data",
+    [
+        ("message.exploded", b'{"schema":1}'),
+        ("message.acknowledged", b'{"schema":2,"by":"s","at":"2026-11-30T12:00:00Z"}'),
+        ("message.acknowledged", b'{"schema":1,"by":"s","at":"2026-11-30T12:00:00Z","mood":"good"}'),
+        ("message.acknowledged", b'{"schema":1,"by":"s","at":"2026-11-30T12:00:00"}'),
+        ("message.acknowledged", b'{"schema":1,"by":"s","at":7}'),
+        ("message.acknowledged", b'{"schema":1,"by":["s"],"at":"2026-11-30T12:00:00Z"}'),
+        ("message.claimed", b'{"schema":1,"by":"s","at":"2026-11-30T12:00:00Z","token":"t","until":"2026-11-30"}'),
+        ("message.renewed", b'{"schema":1,"until":"2026-11-30T12:00:00Z"}'),
+        ("message.sent", b"[]"),
+        ("message.sent", b"null"),
+        ("session.linked", b'{"schema":1,"session":"a"}'),
+    ],
+)
+def test_an_unknown_event_is_reported(root, filled, kind, data):
+    """Its document is listed as unsupported with its address; all the others are as before, after a rebuild too."""
+    strange = ("user:me", f"messages/{filled[1]}")
+    box = a_box(root)
+    box.store.append(Batch(utc_now(), "host:future", (NewEvent(*strange, kind, data),)), {strange: 1})
+    box.send("a later one")
+
+    for rebuild in (False, True):
+        if rebuild:
+            box.store.close()
+            index_file(root).unlink()
+            box = a_box(root)
+        found = box.list(limit=500, status="all")
+        assert COUNT + 1 == len(found.items)
+        (reported,) = found.unsupported
+        assert (*strange, 2) == (reported.scope, reported.path, reported.version)
+        for call in (box.view, lambda it: box.ack(it, session="s", occurrence=1)):
+            with pytest.raises(FencepostError) as caught:
+                call(filled[1])
+            assert "unsupported_format" == caught.value.code
+    box.store.close()
