@@ -1,9 +1,9 @@
 """
 How fast fencepost is: each line of the table is a ratio that was measured in one run.
 
-    tox -e bench                        # all of it: about half an hour, and 4 GB of disk for the stores that it keeps
+    tox -e bench                        # all of it: about half an hour, 4 GB of disk for stores and 4 GB of memory
     tox -e bench -- --quick             # 20,000 messages and few rounds, to try the scripts
-    tox -e bench -- --rows send,turn    # some lines
+    tox -e bench -- --rows send,turn    # some lines; see --help
     tox -e bench -- --publish           # writes docs/benchmarks.md and docs/benchmarks.svg too
 
 The stores with a million messages are made once and kept in $FENCEPOST_BENCH_DIR, which also says which disk is
@@ -20,6 +20,7 @@ import sqlite3
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -49,6 +50,7 @@ ROWS = {
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few messages and few rounds")
+    parser.add_argument("--stored", type=int, help="so many messages instead of a million")
     parser.add_argument("--rows", default=",".join(ROWS), help=f"some of {','.join(ROWS)}")
     parser.add_argument("--no-reference", action="store_true", help="leave the reference implementation out")
     parser.add_argument("--results", type=Path, help="where to write results.json; beside the stores where not given")
@@ -58,6 +60,8 @@ def arguments():
     unknown = set(said.rows.split(",")) - ROWS.keys()
     if unknown:
         parser.error(f"there are no rows {', '.join(sorted(unknown))}")
+    if said.publish and set(said.rows.split(",")) != ROWS.keys():
+        parser.error("a page has all rows")
     return said
 
 
@@ -112,7 +116,12 @@ def main():
     reference, why_not = (None, "left out") if said.no_reference else find_reference(cache)
     # On the same file system as the stores; never in /tmp, which may be memory.
     scratch = Path(tempfile.mkdtemp(prefix="run-", dir=cache))
-    place = Place(QUICK if said.quick else Sizes(), cache, scratch, reference, why_not)
+    sizes = QUICK if said.quick else Sizes()
+    sizes = replace(sizes, stored=said.stored or sizes.stored)
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 4:
+        print(f"this machine is busy (load {load:.1f}): the figures will say so", file=sys.stderr)
+    place = Place(sizes, cache, scratch, reference, why_not)
     try:
         where = circumstances(place, said)
         found, failed = measure(place, [name for name in ROWS if name in said.rows.split(",")])

@@ -45,7 +45,7 @@ class Worker:
             self.close()
             raise
 
-    def begin(self, work, at=None, **arguments):
+    def begin(self, work, /, at=None, **arguments):
         """Tell it to work, without waiting."""
         self._tell({"do": work, "arguments": arguments, **({} if at is None else {"at": at})})
 
@@ -77,13 +77,13 @@ class Worker:
             raise SideFailed(answer["error"])
         return answer
 
-    def run(self, work, timeout_s=None, **arguments):
+    def run(self, work, /, timeout_s=None, **arguments):
         """Have it work; how many seconds that took."""
         self.begin(work, **arguments)
         answer = self.finish(timeout_s)
         return answer["ended"] - answer["began"]
 
-    def ask(self, work, timeout_s=None, **arguments):
+    def ask(self, work, /, timeout_s=None, **arguments):
         """Have it work; what it returned."""
         self.begin(work, **arguments)
         return self.finish(timeout_s)["value"]

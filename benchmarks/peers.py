@@ -12,6 +12,7 @@ from texts import BODY, LISTED, OUTCOME, SESSION, YEAR_S, kind
 
 #: For how long a process waits for another, so that eight of them can take turns.
 BUSY_S = 60
+_INSERT = "INSERT INTO message (conversation, body, due, status) VALUES (?, ?, ?, 0)"
 _FULL = 2  # what `PRAGMA synchronous` answers
 
 
@@ -48,12 +49,12 @@ class PlainSqlite(Subject):
 
     def send(self, count):
         for _ in range(count):
-            self._insert("", time.time())
+            self.db.execute(_INSERT, ("", BODY, time.time()))
 
-    def _insert(self, conversation, due):
-        self.db.execute(
-            "INSERT INTO message (conversation, body, due, status) VALUES (?, ?, ?, 0)", (conversation, BODY, due)
-        )
+    def _insert_many(self, messages):
+        self.db.execute("BEGIN IMMEDIATE")
+        self.db.executemany(_INSERT, messages)
+        self.db.execute("COMMIT")
 
     def turn(self, count):
         for number in range(count):
@@ -73,22 +74,16 @@ class PlainSqlite(Subject):
 
     def batch(self, count, size=100):
         for _ in range(count):
-            self.db.execute("BEGIN IMMEDIATE")
-            for _ in range(size):
-                self._insert("", time.time())
-            self.db.execute("COMMIT")
+            self._insert_many([("", BODY, time.time())] * size)
 
     def fill(self, begin, end):
         """Store messages of the same mixture as the big store holds."""
-        self.db.execute("BEGIN IMMEDIATE")
+        messages = []
         for number in range(begin, end):
             what = kind(number)
             conversation = f"other-{number % 1000}" if what == "elsewhere" else ""
-            self._insert(conversation, time.time() + (YEAR_S if what == "later" else 0))
-        self.db.execute("COMMIT")
-
-    def stored(self):
-        return self.db.execute("SELECT count(*) FROM message").fetchone()[0]
+            messages.append((conversation, BODY, time.time() + (YEAR_S if what == "later" else 0)))
+        self._insert_many(messages)
 
     def list(self, count):
         for _ in range(count):
@@ -116,7 +111,7 @@ class PersistQueue(Subject):
 
         # Not resuming: eight processes share the file, and what another has taken must stay taken.
         self.queue = SQLiteAckQueue(folder, auto_resume=False, timeout=BUSY_S)
-        sync_every_commit(self.queue._putter)
+        sync_every_commit(self.queue._putter)  # noqa: SLF001 - it has no public door to its connection
 
     def ready(self, work, count):
         if work == "turn":

@@ -38,6 +38,10 @@ def figure(value, unit):
     return f"{value:.{digits}f}{_BY if unit else ''}"
 
 
+def milliseconds(took):
+    return f"{took:.0f} ms" if took >= 100 else f"{took:.3g} ms"
+
+
 def reach(row):
     value = f"{row['reach']:+d} MB" if row["unit"] == "MB" else f"{row['reach']:g}{_BY if row['unit'] else ''}"
     return f"{'≥' if row['more_is_better'] else '≤'} {value}"
@@ -66,7 +70,7 @@ def terminal(results):
             f"{mark}  {figure(row['median'], row['unit']):>9}  reach {reach(row):<9} {span(row)}{overall}",
             f"         {row['work']}  /  {row['against']}",
         ]
-        lines += [f"             {side}: {took:.3f} ms" for side, took in row["sides_ms"].items()]
+        lines += [f"             {side}: {milliseconds(took)}" for side, took in row["sides_ms"].items()]
         lines += [f"             beside {peer['name']}: {peer_text(peer)}" for peer in row["peers"]]
     lines += [f"FAILED   {name}: {why}" for name, why in results["failed"].items()]
     return "\n".join(lines)
@@ -76,15 +80,15 @@ def terminal(results):
 
 _HEAD = """# Benchmarks
 
-How fast is fencepost? Each line is a ratio between two things that were measured in the same run, in turns of a few
-milliseconds to seconds: against the least that the disk or the interpreter could take for it, and against others who do
-the same work. A ratio survives a slow disk and a busy minute; milliseconds do not. The figure is the median of the
-ratios of all rounds, with the least and the greatest behind it. Nothing is left out for having been missed.
+How fast is fencepost? Each line is a ratio between two things that were measured in the same run, taking turns: against
+the least that the disk or the interpreter could take for it, and against others who do the same work. A ratio survives
+a slow disk and a busy minute; milliseconds do not. The figure is the median of the ratios of all rounds, with the least
+and the greatest behind it. Nothing is left out for having been missed.
 """
 
 _COMMAND = """## Do it yourself
 
-    tox -e bench                  # about half an hour, and 4 GB of disk for stores that are kept for the next run
+    tox -e bench                  # about half an hour, 4 GB of disk for stores and 4 GB of memory
     tox -e bench -- --quick       # to try it
     tox -e bench -- --publish     # writes this page
 
@@ -93,13 +97,13 @@ _COMMAND = """## Do it yourself
 
 _PEERS = """## Beside others
 
-How many times as fast as the other fencepost is: above 1 it leads, below 1 it is slower. All do the same work in the same
-run, and each syncs every message: *SQLite* is a queue of one table in WAL mode with `synchronous = FULL`, as one writes
-it in an afternoon; *persist-queue* is its `SQLiteAckQueue`, which syncs by itself; *litequeue* sets
+How many times as fast as the other fencepost is: above 1 it leads, below 1 it is slower. All do the same work in the
+same run, and each syncs every message: *SQLite* is a queue of one table in WAL mode with `synchronous = FULL`, as one
+writes it in an afternoon; *persist-queue* is its `SQLiteAckQueue`, which syncs by itself; *litequeue* sets
 `synchronous = NORMAL`, which can lose what it has confirmed, and was set to `FULL` through its public connection. The
 *neosian file store* is used through its library; its send syncs the message's file of versions and renames the document
-into place without a sync, and it has no setting for more, so it promises less than the others here. Only the neosian file
-store and fencepost keep leases, tokens and a history.
+into place without a sync, and it has no setting for more, so it promises less than the others here. Only it and
+fencepost keep a history of each message; persist-queue and litequeue know neither leases nor tokens.
 """
 
 
@@ -109,9 +113,10 @@ def page(results):
     if where["quick"]:
         lines.append("**This was a trial with few messages and few rounds. Its figures mean little.**\n")
     versions = ", ".join(f"{name} {found}" for name, found in where["versions"].items() if found)
+    machine = f"{where['system']} with {where['cores']} cores, {where['file_system']}, {where['python']}"
     lines += [
-        f"Measured on {where['date']} on {where['system']} with {where['cores']} cores, {where['file_system']},"
-        f" {where['python']} and SQLite {where['sqlite']}: {versions}.\n",
+        f"Measured on {where['date']} on {machine} and SQLite {where['sqlite']}.",
+        f"Versions: {versions}.\n",
         "![The results against what they are to reach, and against others](benchmarks.svg)\n",
         "## The table\n",
         "| work | measured against | to reach | result | least … greatest | |",
@@ -125,11 +130,13 @@ def page(results):
     lines += [f"| {name} | | | **failed** | {why} | |" for name, why in results["failed"].items()]
     lines += ["", *_shares(results), _PEERS, *_peer_table(results), "", "## What was done\n"]
     for row in results["rows"]:
-        sides = "; ".join(f"{side} {took:.3g} ms" for side, took in row["sides_ms"].items())
-        overall = (
-            "" if row["overall"] is None else f" From the sums of all rounds: {figure(row['overall'], row['unit'])}."
-        )
-        lines.append(f"- **{row['work']}.** {row['detail']}{overall}" + (f" Medians: {sides}." if sides else ""))
+        said = [f"**{row['work']}.** {row['detail']}"]
+        if row["overall"] is not None:
+            said.append(f"From the sums of all rounds: {figure(row['overall'], row['unit'])}.")
+        if row["sides_ms"]:
+            sides = "; ".join(f"{side} {milliseconds(took)}" for side, took in row["sides_ms"].items())
+            said.append(f"Medians: {sides}.")
+        lines.append(f"- {' '.join(said)}")
     return "\n".join([*lines, "", _COMMAND])
 
 
@@ -164,7 +171,7 @@ def plot(results):
     """Two panels on one logarithmic scale each: how far past its mark each result is, and how it does beside others."""
     reached = [(SHORT.get(row["key"], row["key"]), *_past(row)) for row in results["rows"]]
     beside = [
-        (f"{SHORT.get(row['key'], row['key'])}: {peer['name'].partition(',')[0]}", peer["times_as_fast"], _PEER, "")
+        (f"{SHORT.get(row['key'], row['key'])}: {peer['name']}", peer["times_as_fast"], _PEER, "")
         for row in results["rows"]
         for peer in row["peers"]
         if peer["times_as_fast"] is not None

@@ -10,7 +10,6 @@ import asyncio
 
 from neosian import FileStore, MemoryConfig, Mount
 from neosian.messaging import Mailbox, MessageTarget
-
 from subject import Subject
 from texts import BODY, LISTED, OUTCOME, SCOPE, SESSION, YEAR_S, kind
 

@@ -8,10 +8,11 @@ import shutil
 import sys
 from pathlib import Path
 
-import fencepost.journal
-from fencepost.mailbox.store.index import LAYOUT
 from measure import Worker
 from texts import BODY
+
+import fencepost.journal
+from fencepost.mailbox.store.index import LAYOUT
 
 #: Grows when a store is filled with something else than before.
 FORMAT = 1

@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import orjson
+from subject import Subject
+from texts import BODY, LISTED, OUTCOME, SCOPE, SESSION, YEAR_S, kind
 
 from fencepost.journal.disk import Disk
 from fencepost.journal.reader import FileReader
 from fencepost.mailbox import Draft, Mailbox, Mount, audit
-from fencepost.mailbox.store.over_journal import file_store, renew_index
-from subject import Subject
-from texts import BODY, LISTED, OUTCOME, SCOPE, SESSION, YEAR_S, kind
+from fencepost.mailbox.store.opening import file_store, renew_index
 
 #: Where there is no fdatasync the floor does what is nearest to it.
 sync_data = getattr(os, "fdatasync", os.fsync)
@@ -38,7 +38,7 @@ class OtherDisk(Disk):
 
 
 class Fencepost(Subject):
-    def __init__(self, folder, slow_sync_s=0.0, syncs=True, listed=LISTED):
+    def __init__(self, folder, *, slow_sync_s=0.0, syncs=True, listed=LISTED):
         disk = OtherDisk(slow_sync_s, syncs) if slow_sync_s or not syncs else None
         self.store = file_store(folder, disk=disk)
         self.box = Mailbox(self.store, [Mount(SCOPE, "/project")], actor="host:bench")
@@ -160,9 +160,11 @@ class Raw(Subject):
             sync_data(self.fd)
 
     def batch(self, count):
+        record = self.frames["batch"][0]
         for _ in range(count):
             for _ in range(100):
-                self.write("batch")
+                os.pwrite(self.fd, record, self.offset)
+                self.offset += len(record)
             sync_data(self.fd)
 
     def close(self):

@@ -82,14 +82,14 @@ def main():
     pipe = Pipe()
     try:
         subject = getattr(importlib.import_module(HOMES[name]), name)(folder, **options)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever a peer raises is its answer
         pipe.write({"error": f"{type(error).__name__}: {error}"})
         return
     pipe.write({"began": 0, "ended": 0, "value": None})
     while (command := pipe.read()) is not None:
         try:
             pipe.write(again_and_again(subject, command, pipe) if "again" in command else timed(subject, command))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - likewise
             pipe.write({"error": f"{type(error).__name__}: {error}"})
     subject.close()
 

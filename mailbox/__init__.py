@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from fencepost.mailbox.addresses import Mode as Mode
     from fencepost.mailbox.addresses import Mount as Mount
     from fencepost.mailbox.aio import AsyncMailbox as AsyncMailbox
-    from fencepost.mailbox.box import Draft as Draft
     from fencepost.mailbox.box import History as History
     from fencepost.mailbox.box import Inbox as Inbox
     from fencepost.mailbox.box import Mailbox as Mailbox
+    from fencepost.mailbox.drafts import Draft as Draft
     from fencepost.mailbox.errors import Refused as Refused
     from fencepost.mailbox.message import Delivery as Delivery
     from fencepost.mailbox.message import Message as Message
@@ -48,7 +48,7 @@ _HOMES = {
     "AsyncMailbox": "aio",
     "BadInput": "errors",
     "Delivery": "message",
-    "Draft": "box",
+    "Draft": "drafts",
     "FencepostError": "errors",
     "History": "box",
     "Inbox": "box",
@@ -91,7 +91,7 @@ def open_store(where: str | os.PathLike[str]) -> Store:
     Raises:
         JournalError: It is not a store, is newer than this program, or cannot be opened.
     """
-    from fencepost.mailbox.store.over_journal import file_store, memory_store
+    from fencepost.mailbox.store.opening import file_store, memory_store
 
     return memory_store() if where == ":memory:" else file_store(where)
 

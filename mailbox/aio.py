@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import ParamSpec, TypeVar
 
-from fencepost.mailbox.box import LOOK_S, Draft, History, Inbox, Mailbox
+from fencepost.mailbox.box import LOOK_S, History, Inbox, Mailbox
+from fencepost.mailbox.drafts import Draft
 from fencepost.mailbox.message import Delivery, Receipt
 from fencepost.mailbox.views import LIMIT_DEFAULT, Listing
 

@@ -11,7 +11,6 @@ based on is durable, so nothing that anybody was told can be taken back.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,7 +18,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 import attrs
-import orjson
 
 from fencepost.journal.errors import JournalConflict, JournalUnavailable
 from fencepost.journal.event import Batch, NewEvent
@@ -27,9 +25,10 @@ from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, commands, errors, shapes, times
 from fencepost.mailbox.addresses import MESSAGES, Mount, Mounts, link_path
 from fencepost.mailbox.decide import decide
-from fencepost.mailbox.events import Idempotency, Linked, MessageEvent
+from fencepost.mailbox.drafts import Draft, prepare
+from fencepost.mailbox.events import Linked, MessageEvent
 from fencepost.mailbox.evolve import evolve
-from fencepost.mailbox.message import Delivery, Letter, Message, Receipt
+from fencepost.mailbox.message import Delivery, Message, Receipt
 from fencepost.mailbox.store.documents import Document, fold
 from fencepost.mailbox.store.port import Query, Store, Unsupported
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX, Listing
@@ -56,26 +55,6 @@ def new_uuid() -> str:
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-
-@attrs.frozen
-class Draft:
-    """
-    A message to be sent with others; the fields are the arguments of `Mailbox.send`.
-    """
-
-    body: str
-    target: str | None = None
-    session: str | None = None
-    conversation: str | None = None
-    turn: int | None = None
-    about: str | None = None
-    about_turn: int | None = None
-    delivery: str | Delivery = Delivery.NEXT_ACTIVITY
-    actionable: bool = False
-    due_at: datetime | str | None = None
-    delay_seconds: int | None = None
-    idempotency_key: str | None = None
 
 
 @attrs.frozen
@@ -239,31 +218,8 @@ class Mailbox:
         raise conflict or JournalUnavailable(path="the store", why="what it shows is taken back again and again")
 
     def _prepare(self, draft: Draft, now: datetime) -> commands.Send:
-        mount = self.mounts.writable(draft.target, new=True)
-        due_at = times.due(now, draft.due_at, draft.delay_seconds)
-        conversation, turn = _place(draft.conversation, draft.turn, "conversation", "turn")
-        about, about_turn = _place(draft.about, draft.about_turn, "about", "about_turn")
-        if about is None:
-            about, about_turn = conversation, turn
-        letter = Letter(
-            id=shapes.message_id(self._new_id()),
-            scope=mount.scope,
-            conversation=conversation,
-            turn=turn,
-            source=None if draft.session is None else shapes.name(draft.session, "session"),
-            about=about,
-            about_turn=about_turn,
-            actor=self._actor,
-            body=shapes.said(draft.body, "body", shapes.BODY_BYTES_MAX),
-            created_at=now,
-            delivery=shapes.choice(draft.delivery, "delivery", Delivery),
-            actionable=draft.actionable or due_at is not None,
-        )
-        key = None
-        if draft.idempotency_key is not None:
-            said = shapes.said(draft.idempotency_key, "idempotency_key", shapes.PATH_BYTES_MAX)
-            key = Idempotency(said, _fingerprint(letter, draft))
-        return commands.Send(letter, now if due_at is None else due_at, key)
+        scope = self.mounts.writable(draft.target, new=True).scope
+        return prepare(draft, scope=scope, actor=self._actor, message_id=self._new_id(), now=now)
 
     def _sent_before(self, send: commands.Send) -> Receipt | None:
         """The first receipt of a repeated send."""
@@ -655,14 +611,6 @@ class Mailbox:
         return self.store.audience(session, self.mounts.readable(None))
 
 
-def _place(conversation: str | None, turn: int | None, field: str, turn_field: str) -> tuple[str | None, int | None]:
-    if turn is not None:
-        shapes.whole_number(turn, turn_field, 1)
-        if conversation is None:
-            raise errors.MissingField(field=field, rule=f"{turn_field} is a turn of it")
-    return None if conversation is None else shapes.name(conversation, field), turn
-
-
 def _token(token: str) -> str:
     if token is None:
         raise errors.MissingField(field="token", rule="the claim or reservation returned it")
@@ -671,23 +619,6 @@ def _token(token: str) -> str:
 
 def _outcome(outcome: str | None) -> str | None:
     return None if outcome is None else shapes.said(outcome, "outcome", shapes.OUTCOME_BYTES_MAX)
-
-
-def _fingerprint(letter: Letter, draft: Draft) -> str:
-    """A digest of all that a repeat must have in common: what was asked for, not what came of it."""
-    asked = (
-        letter.scope,
-        letter.conversation,
-        letter.turn,
-        letter.about,
-        letter.about_turn,
-        letter.body,
-        letter.delivery.value,
-        letter.actionable,
-        draft.due_at if isinstance(draft.due_at, datetime | None) else times.parse(draft.due_at, "due_at"),
-        draft.delay_seconds,
-    )
-    return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_UTC_Z)).hexdigest()
 
 
 def _without_repeats(sends: Sequence[commands.Send]) -> list[commands.Send]:

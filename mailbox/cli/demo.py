@@ -19,7 +19,7 @@ from fencepost.mailbox import errors
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.message import Message, Receipt, Status
-from fencepost.mailbox.store.over_journal import file_store
+from fencepost.mailbox.store.opening import file_store
 
 _SCOPE = "user:demo/proj:fencepost"
 _LEASE_S = 1.5

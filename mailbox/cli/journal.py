@@ -25,7 +25,7 @@ from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import json_flag, root_option, whole
 from fencepost.mailbox.cli.place import home
 from fencepost.mailbox.store.documents import Document
-from fencepost.mailbox.store.over_journal import open_index_to_read
+from fencepost.mailbox.store.opening import open_index_to_read
 
 _FOLLOW_LOOK_S = 0.05
 
@@ -402,7 +402,7 @@ def retain(root: str | None, as_json: bool, before: str, archive: str | None) ->
 @json_flag
 def rebuild_index(root: str | None, as_json: bool) -> None:
     """Make the index anew from the journal. Nothing depends on it: the journal is the truth."""
-    from fencepost.mailbox.store.over_journal import renew_index
+    from fencepost.mailbox.store.opening import renew_index
 
     reader = _reader(root)
     generation, seq = renew_index(reader.root)

@@ -18,7 +18,8 @@ from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
 from fencepost.mailbox.cli.show import note
-from fencepost.mailbox.store.over_journal import JournalStore, file_store, memory_store, reading_store
+from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
+from fencepost.mailbox.store.over_journal import JournalStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,7 +12,7 @@ command had been done before, or raises `No` with the code of the refusal.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -37,7 +37,7 @@ def _check(bad: object, code: str) -> None:
         raise No(code)
 
 
-def _is_addressed_to(doc: Body, receives: Set[str]) -> bool:
+def _is_addressed_to(doc: Body, receives: AbstractSet[str]) -> bool:
     return doc["conversation"] is None or doc["conversation"] in receives
 
 
@@ -58,7 +58,7 @@ def is_unread(doc: Body, now: datetime) -> bool:
     return doc["read_by"] is None
 
 
-def ack(doc: Body, session: str, receives: Set[str], occurrence: int, now: datetime) -> Body | None:
+def ack(doc: Body, session: str, receives: AbstractSet[str], occurrence: int, now: datetime) -> Body | None:
     """The session has read it."""
     _check(occurrence != doc["occurrence"], "stale_occurrence")
     _check(not _is_addressed_to(doc, receives), "not_recipient")
@@ -70,7 +70,7 @@ def ack(doc: Body, session: str, receives: Set[str], occurrence: int, now: datet
     return doc | {"read_by": session, "read_at": now, "owner": None, "claim_token": None, "claim_until": None}
 
 
-def claim(doc: Body, session: str, receives: Set[str], occurrence: int, now: datetime) -> Body | None:
+def claim(doc: Body, session: str, receives: AbstractSet[str], occurrence: int, now: datetime) -> Body | None:
     """The session takes the work."""
     _check(occurrence != doc["occurrence"], "stale_occurrence")
     _check(not _is_addressed_to(doc, receives), "not_recipient")
@@ -131,7 +131,7 @@ def snooze(doc: Body, session: str, token: str, occurrence: int, now: datetime, 
     return _fresh(doc) | {"occurrence": occurrence + 1, "due_at": due_at, "outcome": outcome}
 
 
-def cancel(doc: Body, session: str, receives: Set[str], occurrence: int, outcome: str | None) -> Body | None:
+def cancel(doc: Body, session: str, receives: AbstractSet[str], occurrence: int, outcome: str | None) -> Body | None:
     """The work is called off."""
     _check(occurrence != doc["occurrence"], "stale_occurrence")
     _check(doc["source"] != session and not _is_addressed_to(doc, receives), "not_recipient")
@@ -141,7 +141,7 @@ def cancel(doc: Body, session: str, receives: Set[str], occurrence: int, outcome
     return doc | {"status": "cancelled", "outcome": outcome}
 
 
-def reserve(doc: Body, session: str, receives: Set[str], occurrence: int, now: datetime) -> Body | None:
+def reserve(doc: Body, session: str, receives: AbstractSet[str], occurrence: int, now: datetime) -> Body | None:
     """A receiver is about to hand it over."""
     _check(occurrence != doc["occurrence"], "stale_occurrence")
     _check(not _is_addressed_to(doc, receives), "not_recipient")

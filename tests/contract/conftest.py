@@ -28,6 +28,10 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "fencepost"
 PATIENCE_S = 60
 
 
+#: Begins a loop of a shell that starts very many programs: measuring each would make the test several times as long.
+UNMEASURED = "unset COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG; "
+
+
 class Answer(NamedTuple):
     """What a command said, and with which status it ended."""
 
@@ -65,6 +69,10 @@ class Shell:
         """A running command; `before` is what it is started through."""
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
         return subprocess.Popen([*before, self.program, *words], env=self.environ, cwd=self.here, **options)
+
+    def loop(self, script, *words):
+        """A running script of the shell, in which `$0` is the program and `$1` the first of the words."""
+        return self.start(*words, before=("sh", "-c", UNMEASURED + script), start_new_session=True)
 
     def run(self, *words, stdin=b"", before=(), env=None, cwd=None, umask=-1):
         """Run a command to its end."""

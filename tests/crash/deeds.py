@@ -273,6 +273,14 @@ def sync_failed(pages, deed=LONG):
     return prepare
 
 
+def sync_failed_and_forgotten(world):
+    """A failed sync whose poison nobody remembers: the next one sees pages that were never written."""
+    world = sync_failed(Pages.CLEAN)(world)
+    world.processes[-1].kill()
+    os.unlink(os.path.join(world.root, "watermark"))
+    return world
+
+
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 _BASE = (NOTE, WORK)
@@ -356,6 +364,16 @@ def _failed_syncs():
                 seen=(_BASE, there, (*_BASE, ANOTHER)),
                 cold=cold,
             )
+
+
+    yield Scenario(
+        "go on after a failed sync that was forgotten",
+        _BASE,
+        ANOTHER,
+        sync_failed_and_forgotten,
+        seen=(_BASE, there, (*there, ANOTHER)),
+        acknowledged=((*there, ANOTHER),),
+    )
 
 
 def _failed_rotations():

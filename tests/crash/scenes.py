@@ -22,7 +22,7 @@ from fencepost.journal.reader import FileReader
 from fencepost.mailbox import Mailbox, Mount, audit
 from fencepost.mailbox.store import over_journal
 from fencepost.mailbox.store.index import Index
-from fencepost.mailbox.store.over_journal import file_store, open_index_to_read
+from fencepost.mailbox.store.opening import file_store, open_index_to_read
 
 #: Small, so that a store is a few kilobytes and every piece of it can be tried.
 ALLOCATE_BYTES = 2_048

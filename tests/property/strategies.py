@@ -60,6 +60,7 @@ sessions_or_none = st.none() | sessions
 
 
 few_scopes = st.sampled_from(("user:me", "user:me/proj:app"))
+few_counts = st.integers(1, 3)
 few_texts = st.sampled_from(("Look at the build.", "\u202e\x1b[2J\n\U0001f600"))
 
 
@@ -87,6 +88,7 @@ def letters(draw, scope=few_scopes, session=sessions_or_none):
     )
 
 
+few_letters = letters()
 #: What was sent, with anything in it that may be.
 any_letters = st.builds(
     attrs.evolve,
@@ -99,7 +101,7 @@ any_letters = st.builds(
 idempotencies = st.builds(events.Idempotency, few_texts, st.sampled_from(("ab" * 32, "cd" * 32)))
 
 
-def event_of(kind, moment=near_moments, session=sessions, letter=letters(), said=few_texts):
+def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, said=few_texts):
     """An event of a kind."""
     return {
         events.Sent: st.builds(events.Sent, letter, moment, st.none() | idempotencies),
@@ -127,7 +129,7 @@ message_events = st.sampled_from(MESSAGE_EVENTS).flatmap(event_of)
 
 
 @st.composite
-def histories(draw, letter=letters(), max_size=8):
+def histories(draw, letter=few_letters, max_size=8):
     """Events of one message, each of which the table allows where it stands."""
     past = [draw(event_of(events.Sent, letter=letter))]
     message = evolve(None, past[0])
@@ -175,7 +177,7 @@ audiences = st.frozensets(sessions, min_size=1)
 _LEASE = timedelta(minutes=30)
 
 
-def command_of(kind, occurrence=st.integers(1, 3), now=near_moments):
+def command_of(kind, occurrence=few_counts, now=near_moments):
     """Any command of a kind."""
     who = (sessions, now, occurrence)
     return {

@@ -18,7 +18,7 @@ from fencepost.mailbox.message import Delivery, Lease, Message, Reservation, Sta
 TICK = timedelta(microseconds=1)
 STEPS = get_args(commands.Step)
 FENCED = (commands.Renew, commands.Release, commands.Complete, commands.Snooze)
-HOLDS = {kind: some.leased for kind in FENCED} | {commands.Accept: some.reserved, commands.Decline: some.reserved}
+HOLDS = dict.fromkeys(FENCED, some.leased) | {commands.Accept: some.reserved, commands.Decline: some.reserved}
 any_step = st.sampled_from(STEPS).flatmap(some.command_of)
 steps = pytest.mark.parametrize("kind", STEPS, ids=lambda kind: kind.__name__)
 fenced_steps = pytest.mark.parametrize("kind", FENCED, ids=lambda kind: kind.__name__)

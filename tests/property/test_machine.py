@@ -1,6 +1,6 @@
 """The state machine, over each store that is shipped."""
 
-from fencepost.mailbox.store.over_journal import file_store, memory_store
+from fencepost.mailbox.store.opening import file_store, memory_store
 from fencepost.mailbox.testing import FolderPlace, Place, run_on, tear_last_segment
 
 

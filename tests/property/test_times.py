@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from property import strategies as some
+from property.test_shapes import check
 
 from fencepost.mailbox import times
 from fencepost.mailbox.errors import BadInput, BothTimes, InvalidNumber, InvalidTime
@@ -62,7 +63,7 @@ def test_any_text_is_a_time_or_refused(text):
     try:
         moment = times.parse(text, "due_at")
     except InvalidTime as error:
-        assert str(error)
+        check(error)
     else:
         assert FIRST <= moment <= LAST
 
@@ -128,7 +129,7 @@ def test_a_due_time_is_one_or_refused(now, due_at, delay_seconds):
     try:
         due = times.due(now, due_at, delay_seconds)
     except BadInput as error:
-        assert str(error)
+        check(error)
     else:
         assert (due is None) == (due_at is None and delay_seconds is None)
         assert due is None or FIRST <= due <= LAST

@@ -10,7 +10,8 @@ from fencepost.journal.errors import FencepostError, JournalCorrupt
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import Mailbox, Mount
 from fencepost.mailbox.box import utc_now
-from fencepost.mailbox.store.over_journal import file_store
+from fencepost.mailbox.errors import UnsupportedFormat
+from fencepost.mailbox.store.opening import file_store
 
 COUNT = 80  # more than are pending before the index is fed
 
@@ -113,7 +114,7 @@ def test_one_without_its_tables_is_made_anew(root, filled, statement):
 def test_a_damaged_page_hides_nothing(root, filled, page):
     """Whichever page was overwritten: the same mail, or an error of ours; never less in silence."""
     path = index_file(root)
-    with open(path, "r+b") as file:
+    with path.open("r+b") as file:
         file.seek(page * 4_096)
         file.write(b"\xa5" * 4_096)
     box = None
@@ -125,8 +126,8 @@ def test_a_damaged_page_hides_nothing(root, filled, page):
         box.view(filled[0])
         box.audience("child")
         box.look()
-    except FencepostError as error:
-        assert str(error)
+    except FencepostError:
+        pass  # it was named
     finally:
         if box is not None:
             box.store.close()
@@ -255,8 +256,8 @@ def test_an_unknown_event_is_reported(root, filled, kind, data):
         assert COUNT + 1 == len(found.items)
         (reported,) = found.unsupported
         assert (*strange, 2) == (reported.scope, reported.path, reported.version)
-        for call in (box.view, lambda it: box.ack(it, session="s", occurrence=1)):
-            with pytest.raises(FencepostError) as caught:
-                call(filled[1])
-            assert "unsupported_format" == caught.value.code
+        with pytest.raises(UnsupportedFormat):
+            box.view(filled[1])
+        with pytest.raises(UnsupportedFormat):
+            box.ack(filled[1], session="s", occurrence=1)
     box.store.close()

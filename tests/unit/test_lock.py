@@ -48,7 +48,7 @@ os._exit(0)
 
 @pytest.fixture
 def path(tmp_path):
-    return str(tmp_path / "lock")
+    return tmp_path / "lock"
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def holder(path):
 
 def test_one_process_at_a_time(path, holder):
     """While another process holds it, it cannot be taken; once that has let go, it can."""
-    lock = FileLock(path)
+    lock = FileLock(str(path))
     assert not lock.try_acquire()
 
     holder.communicate()
@@ -77,7 +77,7 @@ def test_a_killed_process_lets_go(path, holder):
     """A process that dies in the middle locks nobody out."""
     holder.kill()
     holder.wait()
-    lock = FileLock(path)
+    lock = FileLock(str(path))
 
     assert lock.try_acquire()
     lock.close()
@@ -85,19 +85,19 @@ def test_a_killed_process_lets_go(path, holder):
 
 def test_waiting_ends(path, holder):
     """The error says how long, and who it was."""
-    lock = FileLock(path)
+    lock = FileLock(str(path))
 
     with pytest.raises(JournalBusy) as caught:
         lock.acquire(50, lambda: describe_process(holder.pid))
 
-    assert (path, 50) == (caught.value.path, caught.value.waited_ms)
+    assert (str(path), 50) == (caught.value.path, caught.value.waited_ms)
     assert f"process {holder.pid}" in caught.value.holder
     lock.close()
 
 
 def test_a_failed_wait_leaves_it_free(path, holder):
     """Whoever gave up does not hold anything."""
-    lock = FileLock(path)
+    lock = FileLock(str(path))
     with pytest.raises(JournalBusy):
         lock.acquire(1, lambda: "the other one")
     holder.communicate()
@@ -108,7 +108,7 @@ def test_a_failed_wait_leaves_it_free(path, holder):
 
 def test_one_thread_at_a_time(path):
     """Threads that share it never hold it together."""
-    lock, inside, most = FileLock(path), [], []
+    lock, inside, most = FileLock(str(path)), [], []
     go = threading.Barrier(4)
 
     def work():
@@ -131,7 +131,7 @@ def test_one_thread_at_a_time(path):
 
 def test_two_locks_of_one_process_keep_each_other_out(path):
     """It is the file that is locked, and not the object."""
-    one, other = FileLock(path), FileLock(path)
+    one, other = FileLock(str(path)), FileLock(str(path))
 
     assert one.try_acquire()
     assert not other.try_acquire()
@@ -143,7 +143,7 @@ def test_two_locks_of_one_process_keep_each_other_out(path):
 
 def test_another_thread_is_named(path):
     """Who holds it in this process is not asked of the system."""
-    lock = FileLock(path)
+    lock = FileLock(str(path))
     lock.acquire(1, lambda: "nobody")
     said = []
 
@@ -170,7 +170,7 @@ def test_a_child_that_outlives_the_holder_does_not_keep_it(path):
     process = processes.start(FORK_AND_DIE, path)
     assert process.stdout.readline() == "child\n"
     process.wait(processes.PATIENCE_S)
-    lock = FileLock(path)
+    lock = FileLock(str(path))
 
     assert lock.try_acquire()
     lock.close()
@@ -179,7 +179,7 @@ def test_a_child_that_outlives_the_holder_does_not_keep_it(path):
 
 def test_no_program_that_is_started_inherits_it(path):
     """The file is closed when another program is executed."""
-    lock = FileLock(path)
+    lock = FileLock(str(path))
 
     assert not os.get_inheritable(lock._fd)
     lock.close()
@@ -187,9 +187,9 @@ def test_no_program_that_is_started_inherits_it(path):
 
 def test_a_replaced_file_is_noticed(path):
     """What was locked under the name before locks nobody out, so it is not taken for the lock."""
-    lock = FileLock(path)
-    os.rename(path, path + ".old")
-    other = FileLock(path)
+    lock = FileLock(str(path))
+    path.rename(path.with_name("old"))
+    other = FileLock(str(path))
     assert other.try_acquire()
 
     assert not lock.try_acquire()
@@ -202,11 +202,11 @@ def test_a_replaced_file_is_noticed(path):
 
 def test_a_removed_file_is_made_again(path):
     """Against the rules, somebody removed it; the next holder holds one that is there."""
-    lock = FileLock(path)
-    os.unlink(path)
+    lock = FileLock(str(path))
+    path.unlink()
     lock.acquire(1_000, lambda: "nobody")
 
-    assert os.path.exists(path)
+    assert path.exists()
     lock.close()
 
 
@@ -215,18 +215,18 @@ def test_the_file_is_private(path, umask):
     """Whatever the umask."""
     before = os.umask(umask)
     try:
-        FileLock(path).close()
+        FileLock(str(path)).close()
     finally:
         os.umask(before)
 
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_closing_keeps_the_file(path):
     """It is never removed, because somebody else may be waiting for it."""
-    FileLock(path).close()
+    FileLock(str(path)).close()
 
-    assert os.path.exists(path)
+    assert path.exists()
 
 
 def test_a_process_is_described_as_far_as_can_be_told():

@@ -31,12 +31,12 @@ watermark.poisoned = True
 
 @pytest.fixture
 def path(tmp_path):
-    return str(tmp_path / "watermark")
+    return tmp_path / "watermark"
 
 
 @pytest.fixture
 def watermark(path):
-    opened = Watermark(path, STORE)
+    opened = Watermark(str(path), STORE)
     yield opened
     opened.close()
 
@@ -73,7 +73,7 @@ def test_processes_share_it(path, watermark):
 def test_a_half_written_tail_is_not_believed(path, watermark):
     """Whichever byte of it is wrong, the checksum tells."""
     watermark.write(Mark(**MARK))
-    with open(path, "r+b", buffering=0) as file:
+    with path.open("r+b", buffering=0) as file:
         whole = file.read(13 * 8 + 8)
         for place in range(13 * 8):
             os.pwrite(file.fileno(), bytes([whole[place] ^ 0x40]), place)
@@ -87,7 +87,7 @@ def test_another_store_does_not_believe_it(path, watermark):
     """A page that was copied or left by another store says nothing, not even that a sync failed."""
     watermark.write(Mark(**MARK))
     watermark.poisoned = True
-    other = Watermark(path, str(uuid.UUID(int=8 << 64)))
+    other = Watermark(str(path), str(uuid.UUID(int=8 << 64)))
 
     assert (None, False, False) == (other.mark, other.belongs, other.poisoned)
     other.close()
@@ -98,8 +98,7 @@ def test_another_folder_does_not_believe_it(path, tmp_path, watermark):
     watermark.write(Mark(**MARK))
     (tmp_path / "copy").mkdir()
     copied = tmp_path / "copy" / "watermark"
-    with open(path, "rb") as file:
-        copied.write_bytes(file.read())
+    copied.write_bytes(path.read_bytes())
     other = Watermark(str(copied), STORE)
 
     assert (None, False) == (other.mark, other.belongs)
@@ -110,7 +109,7 @@ def test_another_boot_does_not_believe_it(path, watermark, monkeypatch):
     """What was in memory before a restart of the machine need not be on the disk."""
     watermark.write(Mark(**MARK))
     monkeypatch.setattr("fencepost.journal.watermark.boot_id", lambda: boot_id() ^ 1)
-    other = Watermark(path, STORE)
+    other = Watermark(str(path), STORE)
 
     assert other.mark is None
     other.close()
@@ -126,20 +125,19 @@ def test_a_boot_has_one_number():
 
 def test_a_short_file_is_filled_up(path):
     """One that a crash left empty is made whole, with real bytes."""
-    with open(path, "wb") as file:
-        file.write(b"fence")
-    opened = Watermark(path, STORE)
+    path.write_bytes(b"fence")
+    opened = Watermark(str(path), STORE)
 
     assert opened.mark is None
-    assert os.stat(path).st_size == 4096
+    assert path.stat().st_size == 4096
     opened.close()
 
 
 def test_a_reader_makes_nothing(path):
     """Opened for reading, one that is not there is an error, and stays away."""
     with pytest.raises(OSError):
-        Watermark(path, STORE, write=False)
-    assert not os.path.exists(path)
+        Watermark(str(path), STORE, write=False)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o777])
@@ -147,8 +145,8 @@ def test_it_is_private(path, umask):
     """Whatever the umask."""
     before = os.umask(umask)
     try:
-        Watermark(path, STORE).close()
+        Watermark(str(path), STORE).close()
     finally:
         os.umask(before)
 
-    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

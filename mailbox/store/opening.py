@@ -1,0 +1,223 @@
+"""
+Opening a store: in a folder, in memory, or only to be read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+import urllib.parse
+from collections.abc import Iterator
+from typing import Final
+
+from fencepost.journal.disk import Disk
+from fencepost.journal.errors import JournalCorrupt, JournalUnavailable
+from fencepost.journal.event import Commit
+from fencepost.journal.file import FileJournal
+from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock
+from fencepost.journal.memory import MemoryJournal
+from fencepost.journal.port import Journal
+from fencepost.journal.reader import FileReader
+from fencepost.journal.root import write_identity
+from fencepost.journal.segments import SEGMENT_BYTES
+from fencepost.mailbox.store.index import Index, Unusable, file_name
+from fencepost.mailbox.store.over_journal import JournalStore
+
+#: Batches fed to a new index in one transaction.
+_FEED_CHUNK: Final = 2_000
+_INDEX_LOCK: Final = ".index.lock"
+
+
+def memory_store() -> JournalStore:
+    """A store that lasts as long as the object."""
+    return JournalStore(MemoryJournal(), Index.in_memory("memory"))
+
+
+def file_store(
+    root: str | os.PathLike[str],
+    *,
+    lock_wait_ms: int = LOCK_WAIT_MS_DEFAULT,
+    segment_bytes: int = SEGMENT_BYTES,
+    disk: Disk | None = None,
+) -> JournalStore:
+    """
+    The store of a folder, made if it is not there; the arguments are those of `fencepost.journal.file.FileJournal`.
+
+    Raises:
+        JournalError: It is not a store, is newer than this program, or cannot be opened.
+    """
+    journal = FileJournal(root, lock_wait_ms=lock_wait_ms, segment_bytes=segment_bytes, disk=disk)
+    keeper = _IndexKeeper(journal, lock_wait_ms, disk or Disk())
+    try:
+        index = keeper.open()
+        return JournalStore(journal, index, keeper.renew, keeper.disagreement(index))
+    except BaseException:
+        journal.close()
+        raise
+
+
+def reading_store(root: str | os.PathLike[str]) -> JournalStore:
+    """
+    The store of a folder that is only read, such as a read-only copy; folded in memory, so opening reads all of it.
+
+    Raises:
+        NotAStore: It is no store.
+        NewerStore: A newer fencepost made it.
+    """
+    reader = FileReader(root)
+    index = Index.in_memory(reader.identity.id)
+    damage = None
+    try:
+        _fill(index, reader)
+    except JournalCorrupt as error:
+        damage = error
+    return JournalStore(reader, index, damage=damage)
+
+
+def renew_index(root: str | os.PathLike[str]) -> tuple[int, int]:
+    """
+    Make the index of a store anew.
+
+    Returns:
+        Its generation, and the last event that it knows.
+
+    Raises:
+        JournalError: The store cannot be opened or written, or another process is at it.
+    """
+    journal = FileJournal(root)
+    with contextlib.closing(journal):
+        index = _IndexKeeper(journal, LOCK_WAIT_MS_DEFAULT, Disk()).renew()
+        with contextlib.closing(index):
+            return journal.identity.generation, index.checkpoint().seq
+
+
+@contextlib.contextmanager
+def open_index_to_read(reader: FileReader) -> Iterator[sqlite3.Connection | None]:
+    """
+    The index of a store for questions of an auditor; None where there is none.
+
+    SQLite reads a write-ahead log only where it may write beside it, so an index on a read-only file system is copied
+    to a temporary folder first.
+    """
+    path = os.path.join(reader.root, file_name(reader.identity.generation))
+    if not os.path.exists(path):
+        yield None
+        return
+    with contextlib.ExitStack() as after:
+        if not os.access(reader.root, os.W_OK):
+            folder = after.enter_context(tempfile.TemporaryDirectory(prefix="fencepost-"))
+            for suffix in ("", "-wal"):
+                if os.path.exists(path + suffix):
+                    shutil.copyfile(path + suffix, os.path.join(folder, os.path.basename(path) + suffix))
+            path = os.path.join(folder, os.path.basename(path))
+        try:
+            db = sqlite3.connect(f"file:{urllib.parse.quote(path)}?mode=rw", uri=True, isolation_level=None)
+            after.callback(db.close)
+            db.execute("BEGIN")
+            db.execute("SELECT seq FROM fed").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise JournalUnavailable(path=path, why=f"the index is damaged ({error})") from error
+        yield db
+
+
+class _IndexKeeper:
+    """Opens the index of a file journal, and makes a new one where there is none that can be used."""
+
+    def __init__(self, journal: FileJournal, lock_wait_ms: int, disk: Disk) -> None:
+        self._journal = journal
+        self._lock_wait_ms = lock_wait_ms
+        self._disk = disk
+
+    def open(self) -> Index:
+        identity = self._journal.identity
+        try:
+            return Index.open(self._path(identity.generation), identity.id)
+        except Unusable:
+            return self.renew()
+
+    def _path(self, generation: int) -> str:
+        return os.path.join(self._journal.root, file_name(generation))
+
+    def disagreement(self, index: Index) -> JournalCorrupt | None:
+        """An index that knows of a frame which the journal does not hold is evidence of a loss, and never stale."""
+        there = set(self._journal.segments.firsts())
+        for first in index.segments():
+            if first not in there:
+                return JournalCorrupt(file=self._journal.segments.path(first), offset=0, why="the segment is gone")
+        segment, last, digest = index.last_frame()
+        seq = index.checkpoint().seq
+        if seq == 0:
+            return None
+        with contextlib.suppress(JournalCorrupt):
+            found = self._journal.commit_at(segment, last)
+            if (found.digest, found.end.seq) == (digest, seq):
+                return None
+        why = f"the index knew another frame to end at sequence {seq}: the journal was cut or replaced"
+        return JournalCorrupt(file=self._journal.segments.path(segment), offset=last, why=why)
+
+    def renew(self) -> Index:
+        """
+        Make the index anew from the journal, as the next generation.
+
+        Of a damaged journal nothing is written down: what is intact is folded in memory.
+        """
+        lock = FileLock(os.path.join(self._journal.root, _INDEX_LOCK))
+        try:
+            with lock.held(self._lock_wait_ms, lambda: "a process that is making the index anew"):
+                before = self._journal.identity
+                self._journal.reload_identity()
+                identity = self._journal.identity
+                if identity.generation != before.generation:  # somebody else has just done it
+                    return Index.open(self._path(identity.generation), identity.id)
+                generation = identity.generation + 1
+                self._remove(generation)
+                index = Index.create(self._path(generation), identity.id)
+                try:
+                    _fill(index, self._journal)
+                except JournalCorrupt:
+                    index.close()
+                    self._remove(generation)
+                    return self._intact()
+                with self._journal.locked():
+                    write_identity(
+                        self._journal.root, self._disk, store_id=identity.id, generation=generation, key=identity.key
+                    )
+                self._journal.reload_identity()
+                self._remove(identity.generation)
+                return index
+        finally:
+            lock.close()
+
+    def _remove(self, generation: int) -> None:
+        """Remove the files of a generation.  A process that has them open goes on with what it has."""
+        path = self._path(generation)
+        for left_over in (path, path + "-wal", path + "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(left_over)
+
+    def _intact(self) -> Index:
+        index = Index.in_memory(self._journal.identity.id)
+        with contextlib.suppress(JournalCorrupt):
+            _fill(index, self._journal)
+        return index
+
+
+def _fill(index: Index, journal: Journal) -> None:
+    """
+    Feed all of a journal to an empty index.
+
+    Raises:
+        JournalCorrupt: After everything before the damage was fed.
+    """
+    chunk: list[Commit] = []
+    try:
+        for commit in journal.read():
+            chunk.append(commit)
+            if len(chunk) == _FEED_CHUNK:
+                index.take_in(chunk)
+                chunk.clear()
+    finally:
+        index.take_in(chunk)
