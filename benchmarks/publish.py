@@ -164,14 +164,14 @@ def _peer_table(results):
 # --- the plot ---------------------------------------------------------------------------------------------------------
 
 _LEFT, _RIGHT, _LINE, _BAR = 290, 800, 20, 12
-_GOOD, _BAD, _PEER = "#2f7d4f", "#b3402e", "#3b6ea5"
+_GOOD, _BAD = "#2f7d4f", "#b3402e"
 
 
 def plot(results):
     """Two panels on one logarithmic scale each: how far past its mark each result is, and how it does beside others."""
     reached = [(SHORT.get(row["key"], row["key"]), *_past(row)) for row in results["rows"]]
     beside = [
-        (f"{SHORT.get(row['key'], row['key'])}: {peer['name']}", peer["times_as_fast"], _PEER, "")
+        (f"{_work(row)}: {peer['name'].partition(' (')[0]}", peer["times_as_fast"], _colour(peer), "")
         for row in results["rows"]
         for peer in row["peers"]
         if peer["times_as_fast"] is not None
@@ -191,6 +191,14 @@ def plot(results):
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n'
         f'<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
     )
+
+
+def _work(row):
+    return SHORT.get(row["key"], row["key"]).partition(" / ")[0]
+
+
+def _colour(peer):
+    return _GOOD if peer["times_as_fast"] >= 1 else _BAD
 
 
 def _past(row):

@@ -62,7 +62,7 @@ def lived(cache, messages):
     """
 
     def build(folder):
-        with Worker("Fencepost", folder / "store", syncs=False) as worker:
+        with Worker("Fencepost", folder / "store", syncs=False, pays=False) as worker:
             for begin in range(0, messages, 500):
                 tell(f"a journal of {3 * messages:,} events", begin, messages)
                 worker.run("live", count=min(500, messages - begin))

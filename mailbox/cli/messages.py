@@ -74,7 +74,11 @@ def _answer(where: Where, done: str, receipt: Receipt) -> None:
     click.option("--about", metavar="CONVERSATION", help="What it annotates, without changing who receives it."),
     click.option("--about-turn", metavar="N", help="A turn of that one."),
     click.option(
-        "--delivery", type=click.Choice([each.value for each in Delivery]), default="next_activity", show_default=True
+        "--delivery",
+        type=click.Choice([each.value for each in Delivery]),
+        default="next_activity",
+        show_default=True,
+        help="Wait for the recipient's next activity, or ask an attached receiver to wake it.",
     ),
     click.option("--actionable", is_flag=True, help="There is work to claim. A dated reminder always has some."),
     *_times,
@@ -91,7 +95,7 @@ def send(
     conversation: str | None,
     **rest: Any,
 ) -> None:
-    r"""
+    """
     Send a message, or with a time a reminder.
 
     It is stored durably when the command returns. Nobody need be there to receive it.
@@ -124,12 +128,18 @@ def send(
 @_options(
     _target,
     click.option("--session", help="The session that reads; without one, what is for everybody."),
-    click.option("--status", type=click.Choice([each.value for each in Listing]), default="unread", show_default=True),
+    click.option(
+        "--status",
+        type=click.Choice([each.value for each in Listing]),
+        default="unread",
+        show_default=True,
+        help="Which listing.",
+    ),
     click.option("--limit", metavar="N", default="50", show_default=True, help="How many at most, 1 to 500."),
 )
 @storage
 def list_messages(where: Where, limit: str, **rest: Any) -> None:
-    r"""
+    """
     List messages, oldest due first. Nothing is read by being listed.
 
     \b

@@ -1,0 +1,160 @@
+"""Let every call to the disk fail, once and for good, and go on in the same process once the cause is gone."""
+
+import contextlib
+import errno
+import itertools
+import os
+
+import pytest
+from crash.deeds import PROBE, SCENARIOS, shown_after
+from crash.faulty_disk import CODES, Fault, FaultyDisk, Pages, images
+from crash.scenes import look
+
+from fencepost.journal.errors import JournalError, JournalFull, SyncFailed
+from fencepost.journal.file import FileJournal
+
+_SAMPLE = ("send many", "rotate")
+_STRUCK = [each for each in SCENARIOS if each.prepare is None]
+_RECOVERING = [each for each in SCENARIOS if each.prepare is not None]
+
+
+def faults(scenario):
+    """Every fault that can strike the deed."""
+    world, process = scenario.begin()
+    kinds = []
+    with world:
+        process.disk.arm()
+        process.disk._call = _noting(process.disk, kinds)
+        process.do(scenario.deed)
+    for (call, kind), code, once in itertools.product(enumerate(kinds, 1), CODES, (True, False)):
+        if kind.startswith("sync"):
+            for pages in Pages:
+                yield Fault(call, code, once, pages=pages)
+        else:
+            yield Fault(call, code, once)
+            if kind == "write":
+                yield Fault(call, code, once, short=True)
+
+
+def _noting(disk, kinds):
+    def call(name, path):
+        kinds.append(name)
+        return FaultyDisk._call(disk, name, path)
+
+    return call
+
+
+def _struck(scenario, fault, tally):
+    """Let the fault strike; then everything must be whole, and work."""
+    world, process = scenario.begin()
+    with world:
+        process.disk.arm(fault=fault)
+        refusal = None
+        try:
+            process.do(scenario.deed)
+        except JournalError as error:
+            refusal = error
+        failed = list(process.disk.failed)
+        process.disk.arm()
+        where = f"{scenario.name}: {fault} struck {failed}: {refusal!r}"
+        assert failed, where
+        histories = scenario.acknowledged if refusal is None else scenario.seen
+
+        other = world.start()
+        shown = look(other)
+        history = next((each for each in histories if shown == shown_after(each)), None)
+        assert history is not None, f"{where}: {shown['events']}"
+        if isinstance(refusal, JournalFull) and scenario.prepare is None:
+            assert shown == shown_after(scenario.done), f"{where}: something was written"
+        assert shown == look(process), where
+        process.do(PROBE)
+        expected = shown_after((*history, PROBE))
+        assert expected == look(other), where
+        assert expected == look(process), where
+        process.kill()
+        other.kill()
+        for image in images(world.shadow, 4, seed=fault.call, garbage=False):
+            with world.after_power_cut(image) as after:
+                assert expected == look(after.start()), where
+    tally["faults"] += 1
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(each, id=each.name, marks=[pytest.mark.sample] if each.name in _SAMPLE else [])
+        for each in (*_STRUCK, *_RECOVERING)
+    ],
+)
+def test_faults(scenario, machine, tally):
+    """A call that fails leaves everything or nothing, an error of ours, and a process that can go on."""
+    for fault in faults(scenario):
+        _struck(scenario, fault, tally)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("pieces", [1, 100, 512])
+def test_short_writes(machine, monkeypatch, pieces):
+    """A system that writes a little at a time is asked again until all is written."""
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: real(fd, memoryview(data)[:pieces], offset))
+    scenario = next(each for each in SCENARIOS if each.name == "send long")
+    world, process = scenario.begin()
+    with world:
+        process.do(scenario.deed)
+        assert shown_after((*scenario.done, scenario.deed)) == look(process)
+
+
+@pytest.mark.sample
+@pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
+def test_failing_opens_leak_nothing(machine, code):
+    """Whatever fails while a store is opened, no descriptor stays behind."""
+    scenario = next(each for each in SCENARIOS if each.name == "send by a new process")
+    world, process = scenario.begin()
+    with world:
+        process.disk.arm()
+        process.do(scenario.deed)
+        calls = process.disk.calls
+        process.close()
+        for call in range(1, calls + 1):
+            before = len(os.listdir("/proc/self/fd"))
+            process = world.start(fault=Fault(call, code, once=False))
+            with contextlib.suppress(JournalError):
+                process.do(scenario.deed)
+            process.kill()
+            assert before == len(os.listdir("/proc/self/fd")), (call, process.disk.failed)
+
+
+@pytest.mark.sample
+def test_a_failed_sync_stops_everybody(machine):
+    """It is reported as an unknown outcome, no other handle syncs the same bytes, and the next append starts anew."""
+    scenario = next(each for each in SCENARIOS if each.name == "send")
+    world, process = scenario.begin()
+    with world:
+        process.disk.arm(fault=Fault(1, errno.EIO, only="sync_data"))
+        other = world.start()
+        other.do(lambda each: each.store)
+        with pytest.raises(SyncFailed) as caught:
+            process.do(scenario.deed)
+        assert "outcome_unknown" == caught.value.code
+        other.disk.arm()
+        other.do(PROBE)
+
+        doings = [name.split()[0] for name in other.disk.log]
+        assert doings.index("truncate") < doings.index("sync_data"), other.disk.log
+        assert shown_after((*scenario.done, PROBE)) == look(process)
+
+
+@pytest.mark.sample
+def test_the_journal_alone_reports_what_the_disk_said(machine, tmp_path):
+    """A host that uses the journal without a mailbox gets the same errors."""
+    with pytest.raises(JournalError):
+        FileJournal(tmp_path / "file" / "store", disk=_NoFolders())
+
+
+class _NoFolders(FaultyDisk):
+    def __init__(self):
+        self.dead = False
+
+    def make_folder(self, path):
+        raise OSError(errno.EROFS, "the file system is read-only")
