@@ -50,8 +50,8 @@ def sending(place):
         took = team.take_turns("send", place.sizes.sends, BLOCK)
         peers = times_as_fast(team, took, skip={"append", "overwrite"})
     detail = (
-        f"Rounds of {BLOCK} sends of {len(BODY)} bytes. What a round owes the index is paid in it. The raw loops write the"
-        " frames that fencepost writes."
+        f"Rounds of {BLOCK} sends of {len(BODY)} bytes. What a round owes the index is paid in it. The raw loops"
+        " write the frames that fencepost writes."
     )
     sides = milliseconds(took)
     return [
@@ -122,8 +122,8 @@ def batches(place):
             reach=0.25,
             sides=milliseconds(took),
             peers=peers,
-            detail=f"Rounds of {BLOCK} batches. What a round owes the index is paid in it. A record of the raw loop is a"
-            " hundredth of fencepost's frame, appended by a write of its own.",
+            detail=f"Rounds of {BLOCK} batches. What a round owes the index is paid in it. A record of the raw loop is"
+            " a hundredth of fencepost's frame, appended by a write of its own.",
         )
     ]
 

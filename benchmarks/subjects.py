@@ -39,6 +39,8 @@ class OtherDisk(Disk):
 
 class Fencepost(Subject):
     """
+    A mailbox in a folder, as a host would use it.
+
     Args:
         pays: What a round owes the index is paid at its end, inside the timed part, so that none of it falls into the
             turn of another side.

@@ -33,6 +33,7 @@ from fencepost.journal.port import Heads, Stream
 from fencepost.journal.reading import read_commit, read_commits, read_durable
 from fencepost.journal.recovery import BEGINNING
 from fencepost.journal.root import (
+    STORE_FILE,
     STORE_LOCK,
     SYNC_LOCK,
     WATERMARK,
@@ -83,6 +84,7 @@ class FileJournal:
         self._lock_wait_ms = lock_wait_ms
         self._segment_bytes = segment_bytes
         self._salt = salt
+        self._store_file = self._path(STORE_FILE)
         self._pid = os.getpid()
         self._closed = False
         self._mutex = threading.RLock()
@@ -98,7 +100,7 @@ class FileJournal:
                 make_root(self.root, self._disk)
                 self._lock = FileLock(self._path(STORE_LOCK))
                 opened.callback(self._lock.close)
-                self._sync_lock = FileLock(self._path(SYNC_LOCK))
+                self._sync_lock = FileLock(self._path(SYNC_LOCK), exact=False)
                 opened.callback(self._sync_lock.close)
                 with self._lock.held(lock_wait_ms, lambda: "a process that is opening the store"):
                     make_store(self.root, self._disk)
@@ -297,7 +299,7 @@ class FileJournal:
 
     def _stock(self) -> Mark:
         """Where the journal ends, seen with own eyes; under the lock."""
-        if file_mark(self.root) != self.identity.file:
+        if file_mark(self._store_file) != self.identity.file:
             self.reload_identity()
         return self._writer.stock(self.identity.file, self._heads.checkpoint)
 

@@ -44,12 +44,17 @@ class FileLock:
     """
     An exclusive lock on one file, for threads and processes.
 
+    Args:
+        path: The file; made if it is not there.
+        exact: Whether two holders would do harm, should somebody replace the file against the rules.
+
     Raises:
         OSError: The lock file cannot be opened or made.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, exact: bool = True) -> None:
         self.path = path
+        self._exact = exact
         self._threads = threading.Lock()
         self._fd, self._file = self._open()
         _open_locks.add(self)
@@ -74,7 +79,7 @@ class FileLock:
             return False
         except (OSError, EOFError) as error:  # EOFError: what some NFS servers answer with
             raise JournalUnavailable(path=self.path, why=f"it cannot be locked ({error})") from error
-        if self._is_same_file():
+        if not self._exact or self._is_same_file():
             return True
         # Somebody replaced the lock file, against the rules: what was locked locks nobody out.
         _flock(self._fd, _LET_GO)

@@ -60,9 +60,9 @@ class Identity:
         return hmac.new(self.key, f"{scope}\0{key}".encode(), hashlib.sha256).hexdigest()
 
 
-def file_mark(root: str) -> tuple[int, int]:
+def file_mark(path: str) -> tuple[int, int]:
     """Which `store.json` stands there: inode, modification time in nanoseconds."""
-    found = os.stat(os.path.join(root, STORE_FILE))
+    found = os.stat(path)
     return found.st_ino, found.st_mtime_ns
 
 
@@ -76,7 +76,7 @@ def read_identity(root: str) -> Identity:
     """
     path = os.path.join(root, STORE_FILE)
     try:
-        file = file_mark(root)
+        file = file_mark(path)
         with open(path, "rb") as handle:
             fields = orjson.loads(handle.read())
         found = fields["format"]

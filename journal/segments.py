@@ -22,7 +22,7 @@ import re
 import threading
 from typing import Final
 
-from fencepost.journal.disk import Disk, write_whole
+from fencepost.journal.disk import Disk, failure, write_whole
 from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.root import JOURNAL
 
@@ -73,10 +73,13 @@ class Segments:
     def firsts(self) -> list[int]:
         """The segments by their first sequence numbers, in order, archived ones included."""
         found: set[int] = set()
-        for folder in (self.folder, *archives(self.folder)):
-            if folder == self.folder or os.path.isdir(folder):
-                matches = (_NAME.fullmatch(name) for name in self._disk.names(folder))
-                found.update(int(match[1]) for match in matches if match)
+        try:
+            for folder in (self.folder, *archives(self.folder)):
+                if folder == self.folder or os.path.isdir(folder):
+                    matches = (_NAME.fullmatch(name) for name in self._disk.names(folder))
+                    found.update(int(match[1]) for match in matches if match)
+        except OSError as error:
+            raise failure(error, self.folder) from error
         return sorted(found)
 
     def fd(self, first: int) -> int:
@@ -138,16 +141,22 @@ class Segments:
 
         Raises:
             JournalCorrupt: It is gone.
+            JournalUnavailable: It cannot be read.
         """
-        with self._mutex:
-            kept = self._open[1] if self._open is not None and self._open[0] == first else None
-            if kept is not None:
-                return self._disk.read(kept, self._disk.size(kept) - begin if size is None else size, begin)
-        fd = self._open_to_read(first)
         try:
-            return self._disk.read(fd, self._disk.size(fd) - begin if size is None else size, begin)
-        finally:
-            self._disk.close(fd)
+            with self._mutex:
+                if self._open is not None and self._open[0] == first:
+                    return self._read(self._open[1], begin, size)
+            fd = self._open_to_read(first)
+            try:
+                return self._read(fd, begin, size)
+            finally:
+                self._let_go(fd)
+        except OSError as error:
+            raise failure(error, self.folder) from error
+
+    def _read(self, fd: int, begin: int, size: int | None) -> bytes:
+        return self._disk.read(fd, self._disk.size(fd) - begin if size is None else size, begin)
 
     def _open_to_read(self, first: int) -> int:
         for _ in range(2):  # it may have been moved to the archive in between
@@ -161,6 +170,11 @@ class Segments:
             self._close()
 
     def _close(self) -> None:
-        if self._open is not None:
-            self._disk.close(self._open[1])
-            self._open = None
+        kept, self._open = self._open, None
+        if kept is not None:
+            self._let_go(kept[1])
+
+    def _let_go(self, fd: int) -> None:
+        """Close a file.  What is written to it has been synced or will be through another descriptor."""
+        with contextlib.suppress(OSError):
+            self._disk.close(fd)

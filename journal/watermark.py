@@ -115,7 +115,9 @@ class Watermark:
                     raise OSError(f"{path} is too short")
                 os.fchmod(fd, 0o600)
                 # Real zeros, not a hole: on a full disk a hole would kill the process at the first store into the map.
-                os.pwrite(fd, bytes(_SIZE), 0)
+                done = 0
+                while done < _SIZE:
+                    done += os.pwrite(fd, bytes(_SIZE - done), done)
             access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
             self._map = mmap.mmap(fd, _SIZE, access=access)
         finally:

@@ -4,6 +4,7 @@ Where does my test go?
 - It holds for all inputs: `tests/property/`.  It draws its inputs with Hypothesis and checks a law.
 - It was promised to somebody (a shell, an agent, another language, an old file): `tests/contract/`.
   It drives the installed program or reads a published file, and imports nothing of the product.
+- A process, a disk or a machine fails in it: `tests/crash/`.
 - It shows one case of one module: `tests/unit/`, in `test_<module>.py`.
 
 One promise a test, and its docstring is the promise.  A test that would sleep waits for a thing that happened

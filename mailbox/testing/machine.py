@@ -69,10 +69,10 @@ _drafts = st.builds(
     body=st.sampled_from(("Look at the build.", "\u200b\x1b[2J")),
     target=st.sampled_from((None, *SCOPES)),
     session=_maybe_session,
-    conversation=_maybe_session,
+    conversation=st.sampled_from((None, None, None, *SESSIONS)),
     delivery=st.sampled_from(("next_activity", "wake")),
-    actionable=st.booleans(),
-    delay_seconds=st.sampled_from((None, None, 60, 1_800)),
+    actionable=st.sampled_from((True, True, False)),
+    delay_seconds=st.sampled_from((None, None, None, 60, 1_800)),
 )
 _keyed_drafts = st.builds(
     Draft,
@@ -141,6 +141,12 @@ class MailboxMachine(RuleBasedStateMachine):
     def turn_the_clock(self, seconds: int, ticks: int) -> None:
         """Time passes, or somebody sets the clock."""
         self.now += timedelta(seconds=seconds) + ticks * _TICK
+
+    @rule(message_id=messages, end=st.sampled_from(("claim_until", "due_at", "wake_until")), ticks=st.integers(-1, 1))
+    def turn_to_the_end(self, message_id: str, end: str, ticks: int) -> None:
+        """It is just the time at which something comes or is over, or a tick before or after that."""
+        doc = self.docs[message_id]
+        self.now = (doc[end] or doc["due_at"]) + ticks * _TICK
 
     @precondition(lambda self: len(self.boxes) > 1)
     @rule(number=st.integers(0, 1))
@@ -289,6 +295,28 @@ class MailboxMachine(RuleBasedStateMachine):
         self.renew(message_id, session, 0, "right")
         self.complete(message_id, session, 0, "right", "Fixed.")
         self.complete(message_id, session, 0, "right", None)
+
+    @rule(
+        message_id=messages,
+        verb=st.sampled_from(("renew", "release", "complete", "snooze")),
+        token=st.sampled_from(("right", "spent", "foreign", "made up")),
+        late=st.booleans(),
+        ticks=st.integers(-1, 1),
+    )
+    def claim_and_blunder(
+        self,
+        message_id: str,
+        verb: str,
+        token: str,
+        late: bool,  # noqa: FBT001 - a rule is called by name
+        ticks: int,
+    ) -> None:
+        """The work is taken, and then finished with another token, or just when the lease is over."""
+        self.claim(message_id, self.docs[message_id]["conversation"] or SESSIONS[0], 0)
+        if late:
+            self.turn_to_the_end(message_id, "claim_until", ticks)
+        more = {"complete": ("Fixed.",), "snooze": ("Still broken.", 60)}.get(verb, ())
+        getattr(self, verb)(message_id, None, 0, token, *more)
 
     @rule(message_id=messages, session=_holder, which=_which_occurrence, token=_which_token)
     def renew(self, message_id: str, session: str | None, which: int, token: str) -> None:

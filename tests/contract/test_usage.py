@@ -124,12 +124,11 @@ def test_output_that_nobody_reads(shell):
     """A reader that goes away is no reason for a traceback."""
     for _ in range(3):
         shell.send("x" * 100_000)
-    process = shell.start("messages", "list", "--json")
-    process.stdout.close()
+    with shell.start("messages", "list", "--json") as process:
+        process.stdout.close()
+        said = process.stderr.read()
 
-    assert b"Traceback" not in process.stderr.read()
-    process.stderr.close()
-    process.wait(30)
+    assert b"Traceback" not in said
 
 
 @pytest.mark.parametrize("words", [(), ("--json",), ("--json", "--limit", "0")], ids=["words", "json", "refusal"])

@@ -207,6 +207,11 @@ def look(process):
     return shown
 
 
+def begins(longer, shorter):
+    """Does the one show everything that happened in the other, and maybe more behind it?"""
+    return longer["events"][: len(shorter["events"])] == shorter["events"]
+
+
 def listed(process):
     """What a listing shows at once, without waiting for what others have not synced."""
     with process.running():

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from crash.deeds import PROBE, SCENARIOS, shown_after
 from crash.faulty_disk import Crash, Stop, When, images
-from crash.scenes import INDEXES, copy_index, keeper, listed, look, watermarks
+from crash.scenes import INDEXES, begins, copy_index, keeper, listed, look, watermarks
 
 from fencepost.journal.errors import JournalCorrupt, JournalError
 
@@ -123,7 +123,7 @@ class Judge:
                 assert all(_is_known(version, message, later) for version, message in before), self.where
         shown = look(process)
         self.recognise(shown, self.histories(acknowledged))
-        told = [history for history in self.histories(acknowledged) if _begins(shown_after(history), shown)]
+        told = [history for history in self.histories(acknowledged) if begins(shown_after(history), shown)]
         for image in images(world.shadow, MOST_LATER, seed=1, garbage=False):
             with world.after_power_cut(image, keep) as after:
                 self.images += 1
@@ -140,10 +140,6 @@ class Judge:
 def _is_known(version, message, later):
     """Is that message there in that version or a later one?"""
     return any(message.id == other.id and version <= newer for newer, other in later)
-
-
-def _begins(longer, shorter):
-    return longer["events"][: len(shorter["events"])] == shorter["events"]
 
 
 def _bodies(shown):
