@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Final
 
 from fencepost.journal.disk import Disk
 from fencepost.journal.event import Checkpoint
@@ -17,6 +18,9 @@ from fencepost.journal.recovery import cut, end_at, find_end, make_believable
 from fencepost.journal.segments import Segments
 from fencepost.journal.sync import Sync
 from fencepost.journal.watermark import Mark, Watermark
+
+#: A look at the first bytes of a frame: its digest.
+_LOOK_BYTES: Final = 64
 
 
 class Writer:
@@ -90,11 +94,12 @@ class Writer:
         """Is the last frame where the mark says, and nothing behind it?"""
         if not self._segments.is_file(mark.segment, mark.inode) or self._segments.inode(mark.segment) != mark.inode:
             return False
-        behind = self._segments.read(mark.segment, mark.offset, 64)
+        behind = self._segments.read(mark.segment, mark.offset, _LOOK_BYTES)
         return behind.count(0) == len(behind) and self._last_stands(mark)
 
     def _last_stands(self, mark: Mark) -> bool:
-        return mark.last == mark.offset or (self._segments.read(mark.segment, mark.last, 64) == mark.digest.encode())
+        last = self._segments.read(mark.segment, mark.last, _LOOK_BYTES)
+        return mark.last == mark.offset or last == mark.digest.encode()
 
     def _rotate(self, mark: Mark) -> Mark:
         """Seal the segment, which syncs it, and only then begin the next."""
