@@ -8,7 +8,7 @@ from property import strategies as some
 
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import codec
-from fencepost.mailbox.events import Linked
+from fencepost.mailbox.events import Linked, Sent
 from fencepost.mailbox.evolve import replay
 from fencepost.mailbox.lifecycle import is_unread
 from fencepost.mailbox.message import Status
@@ -76,6 +76,24 @@ def test_the_index_lists_what_the_predicate_shows(pasts, linked, query):
 
     assert expected == [(version, codec.message(body)) for version, body in items]
     assert [] == list(unsupported)
+
+
+@given(
+    st.lists(
+        some.event_of(Sent, letter=some.letters(st.just("user:me"), st.none())),
+        min_size=2,
+        max_size=12,
+        unique_by=lambda sent: sent.letter.id,
+    ),
+    st.integers(1, 6),
+)
+def test_a_limit_cuts_off_the_latest(sent, limit):
+    """Of many messages to everybody the first to be due are listed, whichever was sent first."""
+    past = [[event] for event in sent]
+    query = Query(Listing.ALL, SCOPES, None, some.NOON, limit)
+    items, _ = filled(past, []).inbox(query)
+
+    assert scanned(past, [], query, query.now)[:limit] == [(version, codec.message(body)) for version, body in items]
 
 
 @given(stores, links, queries)

@@ -1,0 +1,129 @@
+"""A journal in one SQLite table: the smallest backend that keeps every promise of `fencepost.journal.port`."""
+
+import hashlib
+import secrets
+import sqlite3
+import threading
+
+from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt
+from fencepost.journal.event import Checkpoint
+from fencepost.journal.frame import commit_at, encode, recorded
+from fencepost.journal.recovery import BEGINNING
+
+
+class TableJournal:
+    """Each row is one frame; its offset is where the frame would stand in a file."""
+
+    def __init__(self, path):
+        self._mutex = threading.RLock()
+        self._heads = None
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+        self._db.executescript(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+            "CREATE TABLE IF NOT EXISTS frame (offset INTEGER PRIMARY KEY, seq INTEGER, line BLOB);"
+            "CREATE TABLE IF NOT EXISTS head (scope TEXT, stream TEXT, version INTEGER, PRIMARY KEY (scope, stream));"
+            "CREATE TABLE IF NOT EXISTS sent (digest TEXT PRIMARY KEY);"
+        )
+
+    def attach(self, heads):
+        self._heads = heads
+
+    def append(self, batch, expect):
+        with self._mutex:
+            self._begin()
+            try:
+                commit = self._append(batch, expect)
+                self._db.execute("COMMIT")  # synchronous = FULL: durable when this returns
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+        return commit
+
+    def _begin(self):
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except sqlite3.ProgrammingError as error:
+            raise ClosedHandle(path="table") from error
+
+    def _append(self, batch, expect):
+        for (scope, stream), expected in expect.items():
+            actual = self._version(scope, stream)
+            if actual != expected:
+                raise JournalConflict(scope=scope, stream=stream, expected_version=expected, actual_version=actual)
+        digests, versions = [], []
+        for event in batch.events:
+            versions.append(self._version(event.scope, event.stream) + 1)
+            digests.append(event.key and self.key_digest(event.scope, event.key))
+            self._db.execute("REPLACE INTO head VALUES (?, ?, ?)", (event.scope, event.stream, versions[-1]))
+            if digests[-1] is not None:
+                self._use(digests[-1], event)
+        end = self._end()
+        salts = [secrets.token_hex(16) for _ in batch.events]
+        frame = encode(batch, end.seq + 1, end.digest, end.seq, versions, salts, digests)
+        self._db.execute("INSERT INTO frame VALUES (?, ?, ?)", (end.offset, end.seq + len(versions), frame[1]))
+        return recorded(batch, end, frame, 1, end.offset, versions, digests)
+
+    def _version(self, scope, stream):
+        row = self._db.execute("SELECT version FROM head WHERE scope = ? AND stream = ?", (scope, stream)).fetchone()
+        return row[0] if row else 0
+
+    def _use(self, digest, event):
+        try:
+            self._db.execute("INSERT INTO sent VALUES (?)", (digest,))
+        except sqlite3.IntegrityError:
+            raise JournalConflict(
+                scope=event.scope, stream="an idempotency key", expected_version=0, actual_version=1
+            ) from None
+
+    def _end(self):
+        row = self._db.execute("SELECT offset, line FROM frame ORDER BY offset DESC LIMIT 1").fetchone()
+        return self._commit(*row).end if row else BEGINNING
+
+    def _commit(self, offset, line):
+        commit = commit_at(line, 0, 1, base=offset)
+        if commit is None:
+            raise JournalCorrupt(file="table", offset=offset, why="the frame is not as it was written")
+        return commit
+
+    def refresh(self):
+        with self._mutex:
+            return self._db.execute("SELECT coalesce(max(seq), 0) FROM frame").fetchone()[0]
+
+    durable = refresh  # a committed row is durable
+
+    def pending(self):
+        return tuple(self.read(self._heads.checkpoint() if self._heads else BEGINNING))
+
+    owed = pending
+
+    def trim(self):
+        pass  # nothing is kept in mind
+
+    def epoch(self):
+        return 0  # nothing that was shown is ever taken back
+
+    def settle(self, epoch):
+        return True
+
+    def read(self, after=None):
+        after = after or Checkpoint(0, "", 1, 0)
+        with self._mutex:
+            rows = self._db.execute(
+                "SELECT offset, line FROM frame WHERE offset >= ? ORDER BY offset", (after.offset,)
+            ).fetchall()
+        for row in rows:
+            yield self._commit(*row)
+
+    def commit_at(self, segment, offset):
+        with self._mutex:
+            row = self._db.execute("SELECT offset, line FROM frame WHERE offset = ?", (offset,)).fetchone()
+        if row is None or segment != 1:
+            raise JournalCorrupt(file="table", offset=offset, why="no frame begins here")
+        return self._commit(*row)
+
+    def key_digest(self, scope, key):
+        return hashlib.sha256(f"{scope}\0{key}".encode()).hexdigest()
+
+    def close(self):
+        with self._mutex:
+            self._db.close()
