@@ -63,6 +63,8 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Linked: "session.linked",
 }
 _LETTER_FIELDS: Final = len(attrs.fields(Letter))
+#: The keys of a format-1 body that gives no reference.
+_BODY_FIELDS: Final = 26
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
 SCHEMA: Final = 1
@@ -107,13 +109,13 @@ def decode(name: str, data: bytes) -> Event:
     if known is None:
         raise UnknownForm(f"an event {name!r}")
     kind, structure, count = known
-    fields = orjson.loads(data)
-    schema = fields.pop("schema", None)
-    if schema != SCHEMA:
-        raise UnknownForm(f"an event {name!r} of schema {schema!r}")
-    if len(fields) != count:
-        raise UnknownForm(f"an event {name!r} of another shape")
     try:
+        fields = orjson.loads(data)
+        schema = fields.pop("schema", None)
+        if schema != SCHEMA:
+            raise UnknownForm(f"an event {name!r} of schema {schema!r}")
+        if len(fields) != count:
+            raise UnknownForm(f"an event {name!r} of another shape")
         event: Event = structure(fields, kind)
     except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnknownForm(f"an event {name!r} of another shape") from error
@@ -215,6 +217,8 @@ def _letter(fields: Json) -> Letter:
 
 
 def _message(flat: Json) -> Message:
+    if len(flat) != _BODY_FIELDS + ("context" in flat):
+        raise UnknownForm("a format-1 document with other fields")
     moment = datetime.fromisoformat
     return Message(
         _letter(flat),

@@ -4,8 +4,6 @@ The commands, put together, and the one place where errors become exit statuses.
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Sequence
 
@@ -17,8 +15,8 @@ from fencepost.mailbox.cli.journal import journal
 from fencepost.mailbox.cli.messages import messages
 from fencepost.mailbox.cli.sessions import sessions
 from fencepost.mailbox.cli.show import note, print_json, visible
+from fencepost.mailbox.errors import Usage
 
-_USAGE_STATUS = 2
 _INTERRUPTED_STATUS = 130
 
 
@@ -47,35 +45,27 @@ def run(words: Sequence[str]) -> int:
     warnings.showwarning = lambda message, *_: note(str(message))
     try:
         status = fencepost.main(args=list(words), prog_name="fencepost", standalone_mode=False)
-        sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except click.UsageError as error:
-        if as_json:
-            _refuse_json("usage", error.format_message(), {})
-        else:
-            error.show()
-        return _USAGE_STATUS
+        hint = "" if error.ctx is None or as_json else f"{error.ctx.get_usage()}\n"
+        return _refuse(Usage(why=error.format_message()), as_json=as_json, hint=hint)
     except click.ClickException as error:
-        error.show()
+        click.echo(f"fencepost: {visible(error.format_message())}", err=True)
         return error.exit_code
     except FencepostError as error:
-        if as_json:
-            _refuse_json(error.code, str(error), error.details)
-        else:
-            click.echo(f"fencepost: {visible(str(error))}", err=True)
-        return error.exit_status
+        return _refuse(error, as_json=as_json)
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED_STATUS
-    except BrokenPipeError:
-        # Whoever read the output has gone; let the interpreter's last flush have somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
 
 
-def _refuse_json(code: str, message: str, details: dict[str, object]) -> None:
-    safe = {name: value if isinstance(value, int) else str(value) for name, value in details.items()}
-    document = {"error": {"code": code, "message": message, "details": safe}}
-    print_json(_without_surrogates(document))
+def _refuse(error: FencepostError, *, as_json: bool, hint: str = "") -> int:
+    if as_json:
+        details = {name: value if isinstance(value, int) else str(value) for name, value in error.details.items()}
+        document = {"error": {"code": error.code, "message": str(error), "details": details}}
+        print_json(_without_surrogates(document))
+    else:
+        click.echo(f"{hint}fencepost: {visible(str(error))}", err=True)
+    return error.exit_status
 
 
 def _without_surrogates(value: object) -> object:

@@ -11,12 +11,24 @@ without.
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> int:
     """Run the program on the words of the command line; the exit status."""
-    words = sys.argv[1:]
+    try:
+        status = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the answer has gone, and needs no explanation
+        return _give_up()
+    except OSError as error:
+        sys.stderr.write(f"fencepost: the answer could not be written ({error.strerror})\n")
+        return _give_up()
+    return status
+
+
+def _run(words: list[str]) -> int:
     if words[:2] == ["messages", "list"] and "--json" in words:
         from fencepost.mailbox.cli.quick import list_json
 
@@ -27,3 +39,9 @@ def main() -> int:
     from fencepost.mailbox.cli.app import run
 
     return run(words)
+
+
+def _give_up() -> int:
+    """Let the interpreter's last flush have somewhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1

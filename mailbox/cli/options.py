@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from fencepost.journal.errors import JournalUnavailable, NotAStore
-from fencepost.mailbox import errors
+from fencepost.journal.errors import JournalFull, JournalUnavailable, NotAStore
+from fencepost.mailbox import errors, shapes
 from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
@@ -21,6 +21,8 @@ from fencepost.mailbox.cli.show import note
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
 
+#: No number here has more digits; it keeps an error from being as long as what was given.
+_DIGITS_MAX = 40
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -57,9 +59,11 @@ class Where:
         """
         mounts = self.mounts()
         store = self._store(to_read=to_read)
-        return Mailbox(store, mounts, actor=self.actor or f"cli:{login()}")
+        return Mailbox(store, mounts, actor=f"cli:{login()}" if self.actor is None else self.actor)
 
     def _store(self, *, to_read: bool) -> JournalStore:
+        if self.root == "":
+            raise errors.Usage(why="--root is empty: name a folder, or leave it out")
         root = os.path.abspath(self.root or home())
         if to_read and not os.path.isdir(root):
             if self.root is None:
@@ -73,10 +77,10 @@ class Where:
     def _open(self, root: str, *, to_read: bool) -> JournalStore:
         try:
             return file_store(root)
-        except JournalUnavailable:
-            if not to_read or os.access(root, os.W_OK):
+        except (JournalFull, JournalUnavailable):
+            if not to_read:
                 raise
-            return reading_store(root)  # a read-only copy: fold it in memory
+            return reading_store(root)  # a read-only copy or a full disk: fold it in memory
 
 
 def _mount(text: str) -> Mount:
@@ -128,14 +132,10 @@ def whole(text: str | None, field: str, least: int = 1) -> int | None:
     """A whole number from the command line; its range is checked further in."""
     if text is None:
         return None
-    try:
-        return int(text) if text.strip().lstrip("+-").isdecimal() and len(text) < 40 else _no_number(text, field, least)
-    except ValueError:
-        return _no_number(text, field, least)
-
-
-def _no_number(text: str, field: str, least: int) -> int:
-    raise errors.InvalidNumber(field=field, value=text[:40], least=least, most=2**53 - 1)
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS_MAX):
+        raise errors.InvalidNumber(field=field, value=text[:_DIGITS_MAX], least=least, most=shapes.NUMBER_MAX)
+    return int(text)
 
 
 def said(inline: str | None, file: str | None, field: str) -> str | None:

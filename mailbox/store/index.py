@@ -22,7 +22,8 @@ from typing import Final
 
 import attrs
 
-from fencepost.journal.disk import PRIVATE_FILE
+from fencepost.journal.disk import PRIVATE_FILE, failure
+from fencepost.journal.errors import JournalFull, JournalUnavailable
 from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.journal.recovery import BEGINNING
@@ -90,25 +91,34 @@ class Index:
 
         Raises:
             Unusable: The file is missing, damaged, foreign or of another layout.
+            JournalFull, JournalUnavailable: The file may be good, and cannot be used now.
         """
         db = _connect(path)
         try:
-            row = db.execute("SELECT store, layout FROM fed").fetchone()
-        except sqlite3.DatabaseError as error:
+            with translating(path):
+                row = db.execute("SELECT store, layout FROM fed").fetchone()
+            if row != (store, LAYOUT):
+                raise Unusable(f"{path} is of store and layout {row!r}")
+        except BaseException:
             db.close()
-            raise Unusable(f"{path}: {error}") from error
-        if row != (store, LAYOUT):
-            db.close()
-            raise Unusable(f"{path} is of store and layout {row!r}")
+            raise
         return cls(db, path)
 
     @classmethod
     def create(cls, path: str, store: str) -> Index:
         """Make an empty index.  The name must never have been used."""
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
-        os.chmod(path, PRIVATE_FILE)  # SQLite gives its other files the mode of this one
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+            os.chmod(path, PRIVATE_FILE)  # SQLite gives its other files the mode of this one
+        except OSError as error:
+            raise failure(error, path) from error
         db = _connect(path)
-        _make_tables(db, store)
+        try:
+            with translating(path):
+                _make_tables(db, store)
+        except BaseException:
+            db.close()
+            raise
         return cls(db, path)
 
     @classmethod
@@ -130,11 +140,11 @@ class Index:
         with self._mutex:
             return Checkpoint(*self._db.execute("SELECT seq, digest, segment, offset FROM fed").fetchone())
 
-    def last_frame(self) -> tuple[int, int, str]:
-        """Segment, first byte and digest of the last batch that was taken in."""
+    def last_batch(self) -> tuple[int, str, int, int]:
+        """Last event, digest, segment and first byte of the last batch that was taken in."""
         with self._mutex:
-            segment, last, digest = self._db.execute("SELECT segment, last, digest FROM fed").fetchone()
-            return segment, last, digest
+            seq, digest, segment, last = self._db.execute("SELECT seq, digest, segment, last FROM fed").fetchone()
+            return seq, digest, segment, last
 
     def segments(self) -> list[int]:
         """The segments that batches were taken in from, by first sequence number."""
@@ -213,16 +223,36 @@ class Index:
                 raise
 
 
+@contextlib.contextmanager
+def translating(path: str) -> Iterator[None]:
+    """The border at which the errors of SQLite become ours."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the low byte is the kind
+        if code in _DAMAGED:
+            raise Unusable(f"{path}: {error}") from error
+        if code == sqlite3.SQLITE_FULL:
+            raise JournalFull(path=path) from error
+        raise JournalUnavailable(path=path, why=str(error)) from error
+
+
+#: No database, a damaged one, or one without our tables.
+_DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR))
+
+
 def _connect(path: str) -> sqlite3.Connection:
     if path != ":memory:" and not os.path.exists(path):
         raise Unusable(f"{path} is missing")
-    try:
+    with translating(path):
         db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-        db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-    except sqlite3.DatabaseError as error:
-        raise Unusable(f"{path}: {error}") from error
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        except sqlite3.DatabaseError:
+            db.close()
+            raise
     return db
 
 

@@ -147,13 +147,12 @@ class _IndexKeeper:
         for first in index.segments():
             if first not in there:
                 return JournalCorrupt(file=self._journal.segments.path(first), offset=0, why="the segment is gone")
-        segment, last, digest = index.last_frame()
-        seq = index.checkpoint().seq
+        seq, digest, segment, last = index.last_batch()
         if seq == 0:
             return None
         with contextlib.suppress(JournalCorrupt):
             found = self._journal.commit_at(segment, last)
-            if (found.digest, found.end.seq) == (digest, seq):
+            if (found.digest, found.seq) == (digest, seq):
                 return None
         why = f"the index knew another frame to end at sequence {seq}: the journal was cut or replaced"
         return JournalCorrupt(file=self._journal.segments.path(segment), offset=last, why=why)

@@ -16,7 +16,7 @@ from fencepost.journal.event import Batch, Event
 from fencepost.journal.port import Journal, Stream
 from fencepost.mailbox.store import inbox
 from fencepost.mailbox.store.documents import Document, fold
-from fencepost.mailbox.store.index import Index
+from fencepost.mailbox.store.index import Index, Unusable, translating
 from fencepost.mailbox.store.port import Query, Unsupported
 from fencepost.mailbox.times import EPOCH, micros
 
@@ -105,13 +105,15 @@ class JournalStore:
 
     def events(self, stream: Stream) -> list[Event]:
         """See `fencepost.mailbox.store.port.Store`."""
-        self.feed()
-        return [
+        self._refresh()
+        pending = [event for event in self._pending_events() if (event.scope, event.stream) == stream]
+        known = [
             event
             for version, segment, offset in self._ask(lambda: self._index.versions(stream))
             for event in self._journal.commit_at(segment, offset).events
             if (event.scope, event.stream, event.version) == (*stream, version)
         ]
+        return known + [event for event in pending if event.version > len(known)]
 
     # --- listings ------------------------------------------------------------------------------------------
 
@@ -186,12 +188,11 @@ class JournalStore:
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask the index; one that turns out damaged is made anew, once."""
         try:
-            return question()
-        except sqlite3.OperationalError as error:
-            raise JournalUnavailable(path=self._index.path, why=str(error)) from error
-        except sqlite3.DatabaseError:
+            with translating(self._index.path):
+                return question()
+        except Unusable as error:
             if self._renew is None:
-                raise
+                raise JournalUnavailable(path=self._index.path, why=str(error)) from error
             with self._mutex:
                 self._index.close()
                 self._index = self._renew()

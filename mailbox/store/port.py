@@ -73,7 +73,7 @@ class Store(Protocol):
         """Version and compact body of each message of a listing, and what could not be read."""
 
     def events(self, stream: Stream) -> list[Event]:
-        """The events of a document, oldest first."""
+        """The events of a document, oldest first, durable or not."""
 
     def audience(self, session: str, scopes: Sequence[str]) -> frozenset[str]:
         """The session and every conversation it continues, as links in these scopes say."""

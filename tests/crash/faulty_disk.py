@@ -219,13 +219,12 @@ class FaultyDisk(Disk):
         if fault is None:
             self.step(f"{name} {os.path.basename(self._paths.get(fd, ''))}", lambda: file is None or file.sync())
             return
-        if file is not None and fault.pages is not Pages.DIRTY:
+        if file is not None and fault.pages is Pages.CLEAN:
             file.forget()
-            if fault.pages is Pages.REVERTED:
-                there = file.durable()
-                size = os.fstat(fd).st_size
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, there[:size].ljust(size, b"\0"), 0)
+        elif file is not None and fault.pages is Pages.REVERTED:
+            file.revert()
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, file.durable(), 0)
         raise OSError(fault.code, os.strerror(fault.code))
 
     def sync_folder(self, path: str) -> None:

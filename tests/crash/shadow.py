@@ -62,9 +62,9 @@ class File:
         self.ops = []
 
     def sync(self):
-        """Everything that was written has reached the disk."""
+        """Everything that was written has reached the disk; a size too that an earlier sync failed to write."""
         for op in self.ops:
-            if op.fate is Fate.PENDING:
+            if op.fate is Fate.PENDING or op.data is None:
                 op.fate = Fate.DURABLE
         while self.ops and self.ops[0].fate is Fate.DURABLE:
             self.base = self._after([self.ops.pop(0)])
@@ -74,6 +74,10 @@ class File:
         for op in self.ops:
             if op.fate is Fate.PENDING:
                 op.fate = Fate.DOUBTFUL
+
+    def revert(self):
+        """A sync has failed, and what is on the disk is shown again: nothing of what was written is there."""
+        self.ops = [op for op in self.ops if op.fate is Fate.DURABLE]
 
     def durable(self):
         """What surely is on the disk."""

@@ -14,6 +14,7 @@ from crash.scenes import begins, look
 from fencepost.journal.errors import JournalError, JournalFull, SyncFailed
 from fencepost.journal.file import FileJournal
 
+_READING = ("close", "names", "open", "read", "size")
 _SAMPLE = ("send many", "rotate")
 _STRUCK = [each for each in SCENARIOS if each.prepare is None]
 _RECOVERING = [each for each in SCENARIOS if each.prepare is not None]
@@ -27,14 +28,18 @@ def faults(scenario):
         process.disk.arm()
         process.disk._call = _noting(process.disk, kinds)
         process.do(scenario.deed)
-    for (call, kind), code, once in itertools.product(enumerate(kinds, 1), CODES, (True, False)):
+    for call, kind in enumerate(kinds, 1):
         if kind.startswith("sync"):
-            for pages in Pages:
+            for code, once, pages in itertools.product(CODES, (True, False), Pages):
                 yield Fault(call, code, once, pages=pages)
+        elif kind in _READING:
+            yield Fault(call, errno.EIO)
+            yield Fault(call, errno.EIO, once=False)
         else:
-            yield Fault(call, code, once)
-            if kind == "write":
-                yield Fault(call, code, once, short=True)
+            for code, once in itertools.product(CODES, (True, False)):
+                yield Fault(call, code, once)
+                if kind == "write":
+                    yield Fault(call, code, once, short=True)
 
 
 def _noting(disk, kinds):
