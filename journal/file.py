@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from fencepost.journal import forks
 from fencepost.journal.disk import Disk, failure
 from fencepost.journal.errors import (
     ClosedHandle,
@@ -26,7 +27,7 @@ from fencepost.journal.errors import (
     NotAStore,
     SyncFailed,
 )
-from fencepost.journal.event import Batch, Checkpoint, Commit, NewEvent
+from fencepost.journal.event import Batch, Checkpoint, Commit
 from fencepost.journal.frame import encode, recorded
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock, describe_process, network_filesystem
 from fencepost.journal.port import Heads, Stream
@@ -88,6 +89,7 @@ class FileJournal:
         self._pid = os.getpid()
         self._closed = False
         self._mutex = threading.RLock()
+        forks.register(self)
         self._heads: Heads = _NoHeads()
         self._pending: list[Commit] = []
         self._versions: dict[Stream, int] = {}
@@ -119,6 +121,10 @@ class FileJournal:
         self._sync = Sync(self._sync_lock, self._watermark, self.segments, self._disk)
         self._writer = Writer(self.root, self.segments, self._watermark, self._sync, self._disk, segment_bytes)
 
+    def renew_in_child(self) -> None:
+        """In a forked child: a thread of the parent may have held the mutex."""
+        self._mutex = threading.RLock()
+
     # --- the port ---------------------------------------------------------------------------------
 
     def attach(self, heads: Heads) -> None:
@@ -149,6 +155,7 @@ class FileJournal:
 
     def epoch(self) -> int:
         """A number that changes when something was taken back; see `fencepost.journal.port.Journal`."""
+        self._check_handle()
         return self._watermark.epoch
 
     def pending(self) -> Sequence[Commit]:
@@ -260,7 +267,7 @@ class FileJournal:
         mark = self._stock()
         self._learn(mark)
         versions = self._check_versions(batch, expect)
-        macs = [self._fresh_key(event) for event in batch.events]
+        macs = self._fresh_keys(batch)
         salts = [self._salt() for _ in batch.events]
         durable = self._watermark.durable
         frame = encode(batch, mark.seq + 1, mark.digest, durable, versions, salts, macs)
@@ -285,14 +292,17 @@ class FileJournal:
             versions.append(at[stream])
         return versions
 
-    def _fresh_key(self, event: NewEvent) -> str | None:
-        """The digest of the event's idempotency key, which no earlier event may carry."""
-        if event.key is None:
-            return None
-        digest = self.key_digest(event.scope, event.key)
-        if digest in self._keys or self._heads.knows_key(digest):
-            raise JournalConflict(scope=event.scope, stream="an idempotency key", expected_version=0, actual_version=1)
-        return digest
+    def _fresh_keys(self, batch: Batch) -> list[str | None]:
+        """The digest of each event's idempotency key, which no other event may carry."""
+        digests: list[str | None] = []
+        for event in batch.events:
+            digest = None if event.key is None else self.key_digest(event.scope, event.key)
+            if digest is not None and (digest in digests or digest in self._keys or self._heads.knows_key(digest)):
+                raise JournalConflict(
+                    scope=event.scope, stream="an idempotency key", expected_version=0, actual_version=1
+                )
+            digests.append(digest)
+        return digests
 
     def _version(self, stream: Stream) -> int:
         return self._versions.get(stream) or self._heads.version(stream)

@@ -169,7 +169,7 @@ def _read_header(buffer: bytes, offset: int) -> tuple[str, dict[str, Any], int, 
     payload = offset + _PREFIX_BYTES + header_bytes + 1
     proven = buffer[offset + 65 : payload - 1]
     digest = _sha256(proven).hexdigest()
-    if digest.encode() != buffer[offset : offset + 64]:
+    if digest.encode() + b" " != buffer[offset : offset + 65]:
         return None
     return digest, orjson.loads(proven[19:]), payload, payload + payload_bytes + 1
 

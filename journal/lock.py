@@ -17,13 +17,13 @@ import contextlib
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
 from portalocker.constants import LockFlags
 from portalocker.portalocker import LOCKER
 
+from fencepost.journal import forks
 from fencepost.journal.disk import PRIVATE_FILE
 from fencepost.journal.errors import JournalBusy, JournalUnavailable
 
@@ -37,7 +37,6 @@ _RETRY_MOST_S: Final = 0.002
 _flock: Final = cast("Callable[[int, int], None]", LOCKER)
 _TRY: Final = int(LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING)
 _LET_GO: Final = int(LockFlags.UNBLOCK)
-_open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 class FileLock:
@@ -57,7 +56,7 @@ class FileLock:
         self._exact = exact
         self._threads = threading.Lock()
         self._fd, self._file = self._open()
-        _open_locks.add(self)
+        forks.register(self)
 
     def _open(self) -> tuple[int, tuple[int, int]]:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
@@ -151,18 +150,10 @@ class FileLock:
         finally:
             self.release()
 
-    def drop_in_child(self) -> None:
+    def renew_in_child(self) -> None:
         """In a forked child: close the copy of the file, which would hold the parent's lock beyond its death."""
         self.close()
         self._threads = threading.Lock()
-
-
-def _drop_all_in_child() -> None:
-    for lock in list(_open_locks):
-        lock.drop_in_child()
-
-
-os.register_at_fork(after_in_child=_drop_all_in_child)
 
 
 def describe_process(pid: int) -> str:

@@ -51,7 +51,8 @@ class MemoryJournal:
                 after[stream] = after.get(stream, 0) + 1
                 versions.append(after[stream])
             macs = [event.key and self.key_digest(event.scope, event.key) for event in batch.events]
-            if any(mac in self._keys for mac in macs):
+            used = [mac for mac in macs if mac is not None]
+            if self._keys.intersection(used) or len(set(used)) < len(used):
                 raise JournalConflict(
                     scope=batch.events[0].scope, stream="an idempotency key", expected_version=0, actual_version=1
                 )

@@ -88,7 +88,7 @@ def read_identity(root: str) -> Identity:
     except (FileNotFoundError, NotADirectoryError) as error:
         why = "it has no store.json" if os.path.isdir(root) else "it does not exist"
         raise NotAStore(path=root, why=why) from error
-    except (orjson.JSONDecodeError, LookupError, TypeError, ValueError) as error:
+    except (orjson.JSONDecodeError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise NotAStore(path=root, why="its store.json is damaged") from error
 
 

@@ -22,6 +22,7 @@ import re
 import threading
 from typing import Final
 
+from fencepost.journal import forks
 from fencepost.journal.disk import Disk, failure, write_whole
 from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.root import JOURNAL
@@ -58,6 +59,11 @@ class Segments:
         self._write = write
         self._mutex = threading.Lock()
         self._open: tuple[int, int, int] | None = None  # first sequence number, file descriptor, inode
+        forks.register(self)
+
+    def renew_in_child(self) -> None:
+        """In a forked child: a thread of the parent may have held the mutex."""
+        self._mutex = threading.Lock()
 
     def path(self, first: int) -> str:
         """Where a segment is, or would be."""

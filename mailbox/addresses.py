@@ -86,7 +86,7 @@ class Mounts:
         """
         if target is None and self._mounts:
             return self._mounts[0]
-        mount = self._by_name.get(target or "")
+        mount = self._by_name.get(target) if isinstance(target, str) else None
         if mount is None:
             raise UnknownMount(target=str(target)[:200], mounted=self.names)
         return mount

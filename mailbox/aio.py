@@ -117,7 +117,7 @@ class AsyncMailbox:
         self, timeout_s: float, *, target: str | None = None, session: str | None = None, limit: int = LIMIT_DEFAULT
     ) -> Inbox:
         """See `Mailbox.wait`; no thread is held while waiting, and cancelling takes effect at once."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + max(0, timeout_s)
         while True:
             look = await self._run(self._box.look, target=target, session=session, limit=limit)
             if look.found.items or time.monotonic() >= deadline:

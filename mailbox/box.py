@@ -323,7 +323,7 @@ class Mailbox:
         Raises:
             BadInput: As for `list`.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + max(0, timeout_s)  # in this order no-number is no time
         while True:
             look = self.look(target=target, session=session, limit=limit)
             if look.found.items or time.monotonic() >= deadline:

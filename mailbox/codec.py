@@ -13,8 +13,9 @@ turns that into "unsupported": it is reported and never rewritten.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Final, TypeAlias
+from datetime import UTC, datetime
+from types import NoneType, UnionType
+from typing import Any, Final, TypeAlias, get_args, get_type_hints
 
 import attrs
 import orjson
@@ -62,9 +63,6 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Declined: "message.declined",
     Linked: "session.linked",
 }
-_LETTER_FIELDS: Final = len(attrs.fields(Letter))
-#: The keys of a format-1 body that gives no reference.
-_BODY_FIELDS: Final = 26
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
 SCHEMA: Final = 1
@@ -73,7 +71,7 @@ _OPTIONS: Final = orjson.OPT_UTC_Z
 # Values are checked on the way in (`shapes`) and every byte of the journal is proven by its digest, so a full report on
 # each field would only make replay slower.
 _converter = make_converter(detailed_validation=False, forbid_extra_keys=True)
-_converter.register_structure_hook(datetime, lambda value, _: datetime.fromisoformat(value))
+_converter.register_structure_hook(datetime, lambda value, _: _moment(value))
 _converter.register_unstructure_hook(datetime, lambda value: value)  # orjson writes it, with OPT_UTC_Z
 
 
@@ -83,11 +81,56 @@ def _structure(kind: Any) -> Any:
     return hook
 
 
+def _json_types(kind: Any) -> tuple[tuple[str, frozenset[type]], ...]:
+    """For each field of a class the types that its JSON may have; nothing is turned from one into another."""
+    hints = get_type_hints(kind)
+    return tuple((field.name, _json_type(hints[field.name])) for field in attrs.fields(kind))
+
+
+def _json_type(hint: Any) -> frozenset[type]:
+    if isinstance(hint, UnionType):
+        return frozenset().union(*(_json_type(part) for part in get_args(hint)))
+    if attrs.has(hint):
+        return frozenset((dict,))
+    return frozenset((hint if hint in (int, bool, NoneType) else str,))
+
+
+_LETTER_TYPES: Final = _json_types(Letter)
+_CONTEXT_TYPES: Final = _json_types(Context)
+#: The keys of a format-1 body, beside those of a letter.
+_BODY_TYPES: Final = (
+    *_LETTER_TYPES,
+    *(
+        (name, _json_type(hint))
+        for name, hint in {
+            "format": int,
+            "due_at": str,
+            "occurrence": int,
+            "status": str,
+            "read_by": str | None,
+            "read_at": str | None,
+            "owner": str | None,
+            "claim_token": str | None,
+            "claim_until": str | None,
+            "outcome": str | None,
+            "wake_owner": str | None,
+            "wake_token": str | None,
+            "wake_until": str | None,
+            "wake_accepted": bool,
+        }.items()
+    ),
+)
+#: Keys that are all there or all null.
+_TOGETHER: Final = (
+    ("read_by", "read_at"),
+    ("owner", "claim_token", "claim_until"),
+    ("wake_owner", "wake_token", "wake_until"),
+)
 _structure(Idempotency)
 _converter.register_structure_hook(Letter, lambda fields, _: _sent_letter(fields))
-#: Name -> class, its structure function, and how many fields it has: one more or less is another form.
+#: Name -> class, its structure function, and its fields with the types that their JSON may have.
 _EVENT_TYPES: Final[dict[str, Any]] = {
-    name: (kind, _structure(kind), len(attrs.fields(kind))) for kind, name in EVENT_NAMES.items()
+    name: (kind, _structure(kind), _json_types(kind)) for kind, name in EVENT_NAMES.items()
 }
 
 
@@ -108,14 +151,13 @@ def decode(name: str, data: bytes) -> Event:
     known = _EVENT_TYPES.get(name)
     if known is None:
         raise UnknownForm(f"an event {name!r}")
-    kind, structure, count = known
+    kind, structure, types = known
     try:
         fields = orjson.loads(data)
         schema = fields.pop("schema", None)
         if schema != SCHEMA:
             raise UnknownForm(f"an event {name!r} of schema {schema!r}")
-        if len(fields) != count:
-            raise UnknownForm(f"an event {name!r} of another shape")
+        _check(fields, types)
         event: Event = structure(fields, kind)
     except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnknownForm(f"an event {name!r} of another shape") from error
@@ -190,9 +232,25 @@ def message(raw: bytes | str) -> Message:
         raise UnknownForm("a format-1 document of another shape") from error
 
 
+def _check(fields: Json, types: tuple[tuple[str, frozenset[type]], ...]) -> None:
+    """Are these exactly the fields, of these types?"""
+    if len(fields) != len(types):
+        raise ValueError("other fields")
+    for name, allowed in types:
+        if type(fields[name]) not in allowed:
+            raise TypeError(name)
+
+
+def _moment(text: str) -> datetime:
+    """A time that is written as all times here are: in UTC, and saying so."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is not UTC:
+        raise ValueError("a time that is not in UTC")
+    return moment
+
+
 def _sent_letter(fields: Json) -> Letter:
-    if len(fields) != _LETTER_FIELDS:
-        raise UnknownForm("a letter of another shape")
+    _check(fields, _LETTER_TYPES)
     return _letter(fields)
 
 
@@ -209,17 +267,25 @@ def _letter(fields: Json) -> Letter:
         fields["about_turn"],
         fields["actor"],
         fields["body"],
-        datetime.fromisoformat(fields["created_at"]),
+        _moment(fields["created_at"]),
         _DELIVERIES[fields["delivery"]],
         fields["actionable"],
-        None if context is None else Context(**context),
+        None if context is None else _context(context),
     )
 
 
+def _context(fields: Json) -> Context:
+    whole = {"change_id": None, **fields}  # in a document it is left out where there is none
+    _check(whole, _CONTEXT_TYPES)
+    return Context(**whole)
+
+
 def _message(flat: Json) -> Message:
-    if len(flat) != _BODY_FIELDS + ("context" in flat):
-        raise UnknownForm("a format-1 document with other fields")
-    moment = datetime.fromisoformat
+    _check({"context": None, **flat}, _BODY_TYPES)
+    for halves in _TOGETHER:
+        if len({flat[half] is None for half in halves}) > 1:
+            raise ValueError(halves)
+    moment = _moment
     return Message(
         _letter(flat),
         moment(flat["due_at"]),

@@ -45,7 +45,7 @@ from fencepost.mailbox.events import (
     Sent,
     Snoozed,
 )
-from fencepost.mailbox.lifecycle import MOVES, is_available, is_running, is_unread, stage
+from fencepost.mailbox.lifecycle import MOVES, is_available, is_running, is_unread, lasting, stage
 from fencepost.mailbox.message import Delivery, Message, Status
 from fencepost.mailbox.times import show
 
@@ -196,9 +196,9 @@ def _event(command: Step, message: Message) -> MessageEvent | None:
         case Claim():
             if is_running(message.lease, now):
                 return None
-            return Claimed(by=command.session, at=now, token=command.token, until=now + command.lease)
+            return Claimed(by=command.session, at=now, token=command.token, until=lasting(now, command.lease))
         case Renew():
-            return Renewed(until=now + command.lease)
+            return Renewed(until=lasting(now, command.lease))
         case Release():
             return Released()
         case Complete():
@@ -211,7 +211,7 @@ def _event(command: Step, message: Message) -> MessageEvent | None:
         case Reserve():
             if is_running(message.reservation, now):
                 return None
-            return Reserved(by=command.session, token=command.token, until=now + command.hold)
+            return Reserved(by=command.session, token=command.token, until=lasting(now, command.hold))
         case Accept():
             return Accepted()
         case Decline():

@@ -69,12 +69,13 @@ def prepare(draft: Draft, *, scope: str, actor: str, message_id: str, now: datet
         body=shapes.said(draft.body, "body", shapes.BODY_BYTES_MAX),
         created_at=now,
         delivery=shapes.choice(draft.delivery, "delivery", Delivery),
-        actionable=draft.actionable or due_at is not None,
+        actionable=shapes.flag(draft.actionable, "actionable") or due_at is not None,
     )
     key = None
     if draft.idempotency_key is not None:
         said = shapes.said(draft.idempotency_key, "idempotency_key", shapes.PATH_BYTES_MAX)
-        key = Idempotency(said, _fingerprint(letter, draft))
+        dated = None if draft.due_at is None else due_at
+        key = Idempotency(said, _fingerprint(letter, dated, draft.delay_seconds))
     return commands.Send(letter, now if due_at is None else due_at, key)
 
 
@@ -86,7 +87,7 @@ def _place(conversation: str | None, turn: int | None, field: str, turn_field: s
     return None if conversation is None else shapes.name(conversation, field), turn
 
 
-def _fingerprint(letter: Letter, draft: Draft) -> str:
+def _fingerprint(letter: Letter, due_at: datetime | None, delay_seconds: int | None) -> str:
     """A digest of all that a repeat must have in common: what was asked for, not what came of it."""
     asked = (
         letter.scope,
@@ -97,7 +98,7 @@ def _fingerprint(letter: Letter, draft: Draft) -> str:
         letter.body,
         letter.delivery.value,
         letter.actionable,
-        draft.due_at if isinstance(draft.due_at, datetime | None) else times.parse(draft.due_at, "due_at"),
-        draft.delay_seconds,
+        due_at,
+        delay_seconds,
     )
     return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_UTC_Z)).hexdigest()

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from fencepost.mailbox.events import (
@@ -121,6 +121,14 @@ def is_available(message: Message, now: datetime) -> bool:
 def is_running(hold: Lease | Reservation | None, now: datetime) -> bool:
     """A lease or reservation is running until just before `until`; at `until` it is over."""
     return hold is not None and hold.until > now
+
+
+def lasting(now: datetime, span: timedelta) -> datetime:
+    """The end of a hold that begins now; the calendar's end for one that would outlast it."""
+    try:
+        return now + span
+    except OverflowError:
+        return datetime.max.replace(tzinfo=now.tzinfo)
 
 
 def is_unread(message: Message, now: datetime) -> bool:

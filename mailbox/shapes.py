@@ -161,6 +161,18 @@ def whole_number(value: int, field: str, least: int, most: int = NUMBER_MAX) -> 
     return value
 
 
+def flag(value: object, field: str) -> bool:
+    """
+    Yes or no.
+
+    Raises:
+        InvalidChoice: It is neither; nothing else counts as true here.
+    """
+    if not isinstance(value, bool):
+        raise InvalidChoice(field=field, value=str(value)[:40], choices="true, false")
+    return value
+
+
 def choice(value: str | E, field: str, kind: type[E]) -> E:
     """
     A member of an enumeration, or its name on the wire.

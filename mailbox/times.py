@@ -40,6 +40,8 @@ def utc(moment: datetime, field: str) -> datetime:
     Raises:
         InvalidTime: It has no offset, or leaves the years 1970 to 9999.
     """
+    if not isinstance(moment, datetime):
+        raise InvalidTime(field=field, value=str(moment)[:40], why="is not a time")
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise InvalidTime(field=field, value=moment.isoformat(), why="has no offset from UTC")
     try:

@@ -22,6 +22,7 @@ from typing import Final
 
 import attrs
 
+from fencepost.journal import forks
 from fencepost.journal.disk import PRIVATE_FILE, failure
 from fencepost.journal.errors import JournalFull, JournalUnavailable
 from fencepost.journal.event import Checkpoint, Commit, Event
@@ -82,6 +83,11 @@ class Index:
     def __init__(self, db: sqlite3.Connection, path: str) -> None:
         self.path: Final = path
         self._db: Final = db
+        self._mutex = threading.RLock()
+        forks.register(self)
+
+    def renew_in_child(self) -> None:
+        """In a forked child: a thread of the parent may have held the mutex."""
         self._mutex = threading.RLock()
 
     @classmethod
@@ -232,9 +238,14 @@ def translating(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the low byte is the kind
         if code in _DAMAGED:
             raise Unusable(f"{path}: {error}") from error
-        if code == sqlite3.SQLITE_FULL:
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _has_no_room(path)):
             raise JournalFull(path=path) from error
         raise JournalUnavailable(path=path, why=str(error)) from error
+
+
+def _has_no_room(path: str) -> bool:
+    """SQLite calls a full disk an I/O error where its shared memory is concerned."""
+    return os.statvfs(os.path.dirname(path) or ".").f_bavail == 0
 
 
 #: No database, a damaged one, or one without our tables.

@@ -23,7 +23,7 @@ from fencepost.journal.port import Journal
 from fencepost.journal.reader import FileReader
 from fencepost.journal.root import write_identity
 from fencepost.journal.segments import SEGMENT_BYTES
-from fencepost.mailbox.store.index import Index, Unusable, file_name
+from fencepost.mailbox.store.index import Index, Unusable, file_name, translating
 from fencepost.mailbox.store.over_journal import JournalStore
 
 #: Batches fed to a new index in one transaction.
@@ -52,8 +52,8 @@ def file_store(
     journal = FileJournal(root, lock_wait_ms=lock_wait_ms, segment_bytes=segment_bytes, disk=disk)
     keeper = _IndexKeeper(journal, lock_wait_ms, disk or Disk())
     try:
-        index = keeper.open()
-        return JournalStore(journal, index, keeper.renew, keeper.disagreement(index))
+        index, damage = keeper.open()
+        return JournalStore(journal, index, keeper.renew, damage)
     except BaseException:
         journal.close()
         raise
@@ -131,17 +131,20 @@ class _IndexKeeper:
         self._lock_wait_ms = lock_wait_ms
         self._disk = disk
 
-    def open(self) -> Index:
+    def open(self) -> tuple[Index, JournalCorrupt | None]:
+        """The index, and what it proves to be wrong with the journal."""
         identity = self._journal.identity
         try:
-            return Index.open(self._path(identity.generation), identity.id)
+            index = Index.open(self._path(identity.generation), identity.id)
+            with translating(index.path):
+                return index, self._disagreement(index)
         except Unusable:
-            return self.renew()
+            return self.renew(), None
 
     def _path(self, generation: int) -> str:
         return os.path.join(self._journal.root, file_name(generation))
 
-    def disagreement(self, index: Index) -> JournalCorrupt | None:
+    def _disagreement(self, index: Index) -> JournalCorrupt | None:
         """An index that knows of a frame which the journal does not hold is evidence of a loss, and never stale."""
         there = set(self._journal.segments.firsts())
         for first in index.segments():

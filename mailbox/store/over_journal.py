@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
+from fencepost.journal import forks
 from fencepost.journal.errors import JournalCorrupt, JournalError, JournalUnavailable
 from fencepost.journal.event import Batch, Event
 from fencepost.journal.port import Journal, Stream
@@ -54,8 +55,13 @@ class JournalStore:
         self.damage = damage
         self._mutex = threading.RLock()
         self._timer: threading.Timer | None = None
-        journal.attach(index)
+        forks.register(self)
+        self._ask(lambda: journal.attach(self._index))
         self.feed()
+
+    def renew_in_child(self) -> None:
+        """In a forked child: a thread of the parent may have held the mutex."""
+        self._mutex = threading.RLock()
 
     # --- documents ---------------------------------------------------------------------------------------
 
@@ -77,7 +83,7 @@ class JournalStore:
         """See `fencepost.mailbox.store.port.Store`."""
         if self.damage is not None:
             raise self.damage
-        self._journal.append(batch, expect)
+        self._ask(lambda: self._journal.append(batch, expect))  # the journal asks the index before it writes
         if len(self._journal.pending()) >= PENDING_MAX:
             self._feed_if_possible()
         elif self._timer is None:
@@ -134,16 +140,24 @@ class JournalStore:
     def next_change(self, query: Query) -> datetime | None:
         """See `fencepost.mailbox.store.port.Store`."""
         self.feed()
-        with self._index.reading() as db:
-            conversations = inbox.audience(db, query.session, query.scopes)
-            found = inbox.next_change(db, query.scopes, conversations, micros(query.now))
+
+        def ask() -> int | None:
+            with self._index.reading() as db:
+                conversations = inbox.audience(db, query.session, query.scopes)
+                return inbox.next_change(db, query.scopes, conversations, micros(query.now))
+
+        found = self._ask(ask)
         return None if found is None else EPOCH + timedelta(microseconds=found)
 
     def audience(self, session: str, scopes: Sequence[str]) -> frozenset[str]:
         """See `fencepost.mailbox.store.port.Store`."""
         self.feed()
-        with self._index.reading() as db:
-            return inbox.audience(db, session, scopes)
+
+        def ask() -> frozenset[str]:
+            with self._index.reading() as db:
+                return inbox.audience(db, session, scopes)
+
+        return self._ask(ask)
 
     def sent_under(self, scope: str, key: str) -> Stream | None:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -174,7 +188,7 @@ class JournalStore:
             owed = self._journal.owed()
             if owed:
                 self._ask(lambda: self._index.take_in(owed))
-                self._journal.trim()
+                self._ask(self._journal.trim)
 
     def _refresh(self) -> int:
         """Learn what others have appended; a damaged journal teaches nothing, and is remembered as such."""

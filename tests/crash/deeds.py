@@ -7,11 +7,11 @@ A *scenario* is a history that is over, one deed that a crash strikes, and the h
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
-from crash.faulty_disk import Crash, Fault, Pages, Stop, When, images
-from crash.scenes import LATER, SEGMENT_BYTES, START, World, look, message_id
+from crash.faulty_disk import Crash, Fault, Image, Pages, Stop, When, images, lost
+from crash.scenes import LATER, SEGMENT_BYTES, World, look, message_id
 
 from fencepost.journal.errors import SyncFailed
 from fencepost.journal.retention import retain
@@ -89,6 +89,7 @@ MANY = Deed(
 ANOTHER = send("another", "Look at the tests.", session="cyd")
 #: Shows that the store still works, and never done before a crash.
 PROBE = send("probe", "And on.")
+PROBE_TWO = send("probe two", "And on?")
 SMALL = 2_048
 #: As many messages as fill a small segment to the brim: with the next one another segment begins.
 FILL = tuple(send(f"fill {n}", "x" * 80) for n in range(2))
@@ -119,7 +120,6 @@ class Scenario:
     segment_bytes: int = SEGMENT_BYTES
     cold: bool = False
     again: bool = False
-    tags: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self):
         both = (*self.done, self.deed)
@@ -192,50 +192,47 @@ def _arm_at_name(disk, step_name, when, nth):
     disk.step = step
 
 
-def _power_cut(world, pick):
-    """The first image that `pick` likes, as a world."""
-    for image in images(world.shadow, 400, seed=1, garbage=False):
-        segment = max((path for path in image.tree if path.endswith(".log")), default=None)
-        tail = b"" if segment is None else image.tree[segment].rstrip(b"\0")
-        if pick(tail):
-            return world.after_power_cut(image)
-    raise AssertionError("no image is like that")
+def _power_cut(world, chosen):
+    """
+    A world in which some pieces of the open segment reached the disk that no sync has covered.
 
-
-def _durable_tail(world):
-    image = world.after_power_cut()
-    with image:
-        segment = max(name for name in image.files() if name.endswith(".log"))
-        return image.files()[segment].rstrip(b"\0")
+    Args:
+        world: One in which nobody has synced the last frames.
+        chosen: Takes the frames that nobody has synced, each with the numbers of its pieces, and gives those numbers.
+    """
+    (name,) = [path for path in lost(world.shadow).tree if path.endswith(".log")]
+    file = world.shadow.find(os.path.join(world.top, name))
+    frames = {}
+    for number, (op, _) in enumerate(file.open_pieces()):
+        if op.data is not None and op.data[:1] != b"\0":
+            frames.setdefault(op, []).append(number)
+    tree = lost(world.shadow).tree | {name: file.with_pieces(set(chosen(*frames.values())), full_size=True)}
+    return world.after_power_cut(Image("chosen", tree))
 
 
 def torn(world):
     """A frame of which only the end reached the disk."""
-    before = _durable_tail(world)
     strike(world, LONG, "sync_data")
-    return _power_cut(world, lambda tail: len(tail) > len(before) + 1_000 and b"\0" * 300 in tail and tail[-1:] == b"\n")
+    return _power_cut(world, lambda frame: frame[2:])
 
 
 def torn_begin(world):
     """A frame of which only the beginning reached the disk."""
-    before = _durable_tail(world)
     strike(world, LONG, "sync_data")
-    return _power_cut(world, lambda tail: len(before) + 1_000 > len(tail) > len(before) + 400)
+    return _power_cut(world, lambda frame: frame[:2])
 
 
 def reordered(world):
     """Two frames that nobody synced, of which only the later one reached the disk."""
-    before = _durable_tail(world)
     strike(world, LONG, "sync_data")
     strike(world, ANOTHER, "sync_data")
-    return _power_cut(world, lambda tail: b"\0" * 1_500 in tail[len(before) :] and b"Look at the tests." in tail)
+    return _power_cut(world, lambda _, later: later)
 
 
 def whole(world):
     """A frame that nobody was told about, and that reached the disk whole."""
-    before = _durable_tail(world)
     strike(world, LONG, "sync_data")
-    return _power_cut(world, lambda tail: len(tail) > len(before) + 3_000 and b"\0" not in tail[len(before) :])
+    return _power_cut(world, lambda frame: frame)
 
 
 def killed(step_name, deed=LONG, when=When.BEFORE, nth=1):
@@ -348,9 +345,6 @@ def _recoveries():
         yield Scenario(f"recover from a rotation cut {name}", FILL, PROBE_TWO, rotation_cut(at, when), **two)
 
 
-PROBE_TWO = send("probe two", "And on?")
-
-
 def _failed_syncs():
     there = (*_BASE, LONG)
     for pages in Pages:
@@ -390,4 +384,3 @@ def _failed_rotations():
 
 
 SCENARIOS = (*_mutations(), *_recoveries(), *_failed_syncs(), *_failed_rotations())
-START_OF_ALL = START
