@@ -27,7 +27,7 @@ from fencepost.journal.errors import (
     NotAStore,
     SyncFailed,
 )
-from fencepost.journal.event import Batch, Checkpoint, Commit
+from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.frame import encode, recorded
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock, describe_process, network_filesystem
 from fencepost.journal.port import Heads, Stream
@@ -92,7 +92,7 @@ class FileJournal:
         forks.register(self)
         self._heads: Heads = _NoHeads()
         self._pending: list[Commit] = []
-        self._versions: dict[Stream, int] = {}
+        self._streams: dict[Stream, list[Event]] = {}
         self._keys: set[str] = set()
         self._known: Checkpoint = BEGINNING
         self._epoch = -1
@@ -163,6 +163,11 @@ class FileJournal:
         with self._mutex:
             return tuple(self._pending)
 
+    def pending_of(self, stream: Stream) -> Sequence[Event]:
+        """The events among them of one stream; see `fencepost.journal.port.Journal`."""
+        with self._mutex:
+            return tuple(self._streams.get(stream, ()))
+
     def owed(self) -> Sequence[Commit]:
         """The durable ones of them; see `fencepost.journal.port.Journal`."""
         with self._mutex:
@@ -178,7 +183,7 @@ class FileJournal:
             seq = self._heads.checkpoint().seq
             if self._pending and self._pending[0].end.seq <= seq:
                 self._pending = [commit for commit in self._pending if commit.seq > seq]
-                self._versions.clear()
+                self._streams.clear()
                 self._keys.clear()
                 for commit in self._pending:
                     self._note(commit)
@@ -305,7 +310,8 @@ class FileJournal:
         return digests
 
     def _version(self, stream: Stream) -> int:
-        return self._versions.get(stream) or self._heads.version(stream)
+        pending = self._streams.get(stream)
+        return pending[-1].version if pending else self._heads.version(stream)
 
     def _stock(self) -> Mark:
         """Where the journal ends, seen with own eyes; under the lock."""
@@ -334,7 +340,7 @@ class FileJournal:
 
     def _forget(self, place: Checkpoint) -> None:
         self._pending.clear()
-        self._versions.clear()
+        self._streams.clear()
         self._keys.clear()
         self._known = place
 
@@ -345,7 +351,7 @@ class FileJournal:
 
     def _note(self, commit: Commit) -> None:
         for event in commit.events:
-            self._versions[event.scope, event.stream] = event.version
+            self._streams.setdefault((event.scope, event.stream), []).append(event)
             if event.key is not None:
                 self._keys.add(event.key)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt
-from fencepost.journal.event import Batch, Checkpoint, Commit
+from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.frame import encode, recorded
 from fencepost.journal.port import Heads, Stream
 from fencepost.journal.recovery import BEGINNING
@@ -75,6 +75,11 @@ class MemoryJournal:
 
     def trim(self) -> None:
         """See `fencepost.journal.port.Journal`; there is nothing to forget."""
+
+    def pending_of(self, stream: Stream) -> Sequence[Event]:
+        """See `fencepost.journal.port.Journal`."""
+        events = (event for commit in self.pending() for event in commit.events)
+        return [event for event in events if (event.scope, event.stream) == stream]
 
     def owed(self) -> Sequence[Commit]:
         """See `fencepost.journal.port.Journal`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from fencepost.journal.event import Batch, Checkpoint, Commit
+from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 
 #: A stream: its scope and its name within the scope.
 Stream: TypeAlias = tuple[str, str]
@@ -53,6 +53,9 @@ class Journal(Protocol):
 
     def pending(self) -> Sequence[Commit]:
         """The batches behind the heads' checkpoint that this handle knows of, durable or not."""
+
+    def pending_of(self, stream: Stream) -> Sequence[Event]:
+        """The events among them of one stream, in order."""
 
     def owed(self) -> Sequence[Commit]:
         """The durable batches behind the heads' checkpoint: what is still to be taken in."""

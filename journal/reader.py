@@ -14,7 +14,7 @@ from typing import Final
 
 from fencepost.journal.disk import Disk
 from fencepost.journal.errors import ReadOnlyStore
-from fencepost.journal.event import Batch, Checkpoint, Commit
+from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.port import Heads, Stream
 from fencepost.journal.reading import read_commit, read_durable
 from fencepost.journal.recovery import BEGINNING, find_end
@@ -62,6 +62,11 @@ class FileReader:
 
     def trim(self) -> None:
         """See `fencepost.journal.port.Journal`; there is nothing to forget."""
+
+    def pending_of(self, stream: Stream) -> Sequence[Event]:
+        """See `fencepost.journal.port.Journal`."""
+        events = (event for commit in self.pending() for event in commit.events)
+        return [event for event in events if (event.scope, event.stream) == stream]
 
     def owed(self) -> Sequence[Commit]:
         """See `fencepost.journal.port.Journal`."""

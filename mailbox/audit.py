@@ -39,11 +39,13 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
         stop: The last sequence number wanted; or a time, and then the first event with a later one ends it, because
             events are ordered by sequence and clocks go back; or None for all.
     """
+    if stop is None:
+        for commit in commits:
+            yield from commit.events
+        return
     for commit in commits:
         for event in commit.events:
-            if isinstance(stop, datetime) and parse(event.at, "at") > stop:
-                return
-            if isinstance(stop, int) and event.seq > stop:
+            if event.seq > stop if isinstance(stop, int) else parse(event.at, "at") > stop:
                 return
             yield event
 

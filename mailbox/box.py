@@ -278,7 +278,7 @@ class Mailbox:
             BadInput: Something is not well formed, or the target is not mounted.
         """
         items, unsupported = self.store.inbox(self._query(target, session, status, limit))
-        receipts = tuple(Receipt(version, codec.message(body)) for version, body in items)
+        receipts = tuple(Receipt(version, codec.kept(body)) for version, body in items)
         return Inbox(receipts, tuple(unsupported))
 
     def _query(self, target: str | None, session: str | None, status: str | Listing, limit: int) -> Query:

@@ -96,6 +96,10 @@ class TableJournal:
 
     owed = pending
 
+    def pending_of(self, stream):
+        events = (event for commit in self.pending() for event in commit.events)
+        return [event for event in events if (event.scope, event.stream) == stream]
+
     def trim(self):
         pass  # nothing is kept in mind
 

@@ -91,8 +91,5 @@ def body(content: Content) -> bytes | None:
 
 
 def content_of(raw: str) -> Content:
-    """The content of a document from its JSON; what cannot be read says why."""
-    try:
-        return codec.message(raw) if raw.startswith('{"format"') else codec.link(raw)
-    except codec.UnknownForm as error:
-        return Unreadable(str(error))
+    """The content of a document from what `body` made of it."""
+    return codec.kept(raw) if raw.startswith('{"format"') else codec.link(raw)

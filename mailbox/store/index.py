@@ -231,16 +231,21 @@ class Index:
 
 @contextlib.contextmanager
 def translating(path: str) -> Iterator[None]:
-    """The border at which the errors of SQLite become ours."""
+    """The border at which the errors of SQLite become ours, for the length of a block."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the low byte is the kind
-        if code in _DAMAGED:
-            raise Unusable(f"{path}: {error}") from error
-        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _has_no_room(path)):
-            raise JournalFull(path=path) from error
-        raise JournalUnavailable(path=path, why=str(error)) from error
+        raise translated(error, path) from error
+
+
+def translated(error: sqlite3.DatabaseError, path: str) -> Exception:
+    """What an error of SQLite means here: a file that can be replaced, or a trouble that has to be mended first."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the low byte is the kind
+    if code in _DAMAGED:
+        return Unusable(f"{path}: {error}")
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _has_no_room(path)):
+        return JournalFull(path=path)
+    return JournalUnavailable(path=path, why=str(error))
 
 
 def _has_no_room(path: str) -> bool:

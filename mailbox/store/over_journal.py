@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -17,7 +17,7 @@ from fencepost.journal.event import Batch, Event
 from fencepost.journal.port import Journal, Stream
 from fencepost.mailbox.store import inbox
 from fencepost.mailbox.store.documents import Document, fold
-from fencepost.mailbox.store.index import Index, Unusable, translating
+from fencepost.mailbox.store.index import Index, Unusable, translated
 from fencepost.mailbox.store.port import Query, Unsupported
 from fencepost.mailbox.times import EPOCH, micros
 
@@ -68,16 +68,12 @@ class JournalStore:
     def find(self, stream: Stream) -> Document | None:
         """See `fencepost.mailbox.store.port.Store`."""
         self._refresh()
-        pending = [event for event in self._pending_events() if (event.scope, event.stream) == stream]
+        pending = self._journal.pending_of(stream)
         document = self._ask(lambda: self._index.document(stream))
         for event in pending:
             if event.version > (0 if document is None else document.version):
                 document = fold(document, event)
         return document
-
-    def _pending_events(self) -> Iterator[Event]:
-        for commit in self._journal.pending():
-            yield from commit.events
 
     def append(self, batch: Batch, expect: Mapping[Stream, int]) -> None:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -112,7 +108,7 @@ class JournalStore:
     def events(self, stream: Stream) -> list[Event]:
         """See `fencepost.mailbox.store.port.Store`."""
         self._refresh()
-        pending = [event for event in self._pending_events() if (event.scope, event.stream) == stream]
+        pending = self._journal.pending_of(stream)
         known = [
             event
             for version, segment, offset in self._ask(lambda: self._index.versions(stream))
@@ -163,9 +159,10 @@ class JournalStore:
         """See `fencepost.mailbox.store.port.Store`."""
         self._refresh()
         digest = self._journal.key_digest(scope, key)
-        for event in self._pending_events():
-            if event.key == digest:
-                return event.scope, event.stream
+        for commit in self._journal.pending():
+            for event in commit.events:
+                if event.key == digest:
+                    return event.scope, event.stream
         return self._ask(lambda: self._index.sent_under(digest))
 
     def has_seen(self, session: str) -> bool:
@@ -202,16 +199,18 @@ class JournalStore:
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask the index; one that turns out damaged is made anew, once."""
         try:
-            with translating(self._index.path):
-                return question()
-        except Unusable as error:
+            return question()
+        except sqlite3.DatabaseError as error:
+            reason = translated(error, self._index.path)
+            if not isinstance(reason, Unusable):
+                raise reason from error
             if self._renew is None:
                 raise JournalUnavailable(path=self._index.path, why=str(error)) from error
-            with self._mutex:
-                self._index.close()
-                self._index = self._renew()
-                self._journal.attach(self._index)
-            return question()
+        with self._mutex:
+            self._index.close()
+            self._index = self._renew()
+            self._journal.attach(self._index)
+        return question()
 
     def close(self) -> None:
         """See `fencepost.mailbox.store.port.Store`."""
