@@ -162,7 +162,7 @@ class Segments:
             raise failure(error, self.folder) from error
 
     def _read(self, fd: int, begin: int, size: int | None) -> bytes:
-        return self._disk.read(fd, self._disk.size(fd) - begin if size is None else size, begin)
+        return self._disk.read(fd, max(0, self._disk.size(fd) - begin) if size is None else size, begin)
 
     def _open_to_read(self, first: int) -> int:
         for _ in range(2):  # it may have been moved to the archive in between

@@ -51,12 +51,13 @@ def file_store(
     """
     journal = FileJournal(root, lock_wait_ms=lock_wait_ms, segment_bytes=segment_bytes, disk=disk)
     keeper = _IndexKeeper(journal, lock_wait_ms, disk or Disk())
-    try:
+    with contextlib.ExitStack() as opened:
+        opened.callback(journal.close)
         index, damage = keeper.open()
-        return JournalStore(journal, index, keeper.renew, damage)
-    except BaseException:
-        journal.close()
-        raise
+        opened.callback(index.close)
+        store = JournalStore(journal, index, keeper.renew, damage)
+        opened.pop_all()
+    return store
 
 
 def reading_store(root: str | os.PathLike[str]) -> JournalStore:
@@ -136,10 +137,17 @@ class _IndexKeeper:
         identity = self._journal.identity
         try:
             index = Index.open(self._path(identity.generation), identity.id)
-            with translating(index.path):
-                return index, self._disagreement(index)
         except Unusable:
             return self.renew(), None
+        with contextlib.ExitStack() as opened:
+            opened.callback(index.close)
+            try:
+                with translating(index.path):
+                    damage = self._disagreement(index)
+            except Unusable:
+                return self.renew(), None
+            opened.pop_all()
+        return index, damage
 
     def _path(self, generation: int) -> str:
         return os.path.join(self._journal.root, file_name(generation))
@@ -176,17 +184,23 @@ class _IndexKeeper:
                     return Index.open(self._path(identity.generation), identity.id)
                 generation = identity.generation + 1
                 self._remove(generation)
-                index = Index.create(self._path(generation), identity.id)
-                try:
-                    _fill(index, self._journal)
-                except JournalCorrupt:
-                    index.close()
-                    self._remove(generation)
-                    return self._intact()
-                with self._journal.locked():
-                    write_identity(
-                        self._journal.root, self._disk, store_id=identity.id, generation=generation, key=identity.key
-                    )
+                with contextlib.ExitStack() as unfinished:
+                    unfinished.callback(self._remove, generation)
+                    index = Index.create(self._path(generation), identity.id)
+                    unfinished.callback(index.close)
+                    try:
+                        _fill(index, self._journal)
+                    except JournalCorrupt:
+                        return self._intact()
+                    with self._journal.locked():
+                        write_identity(
+                            self._journal.root,
+                            self._disk,
+                            store_id=identity.id,
+                            generation=generation,
+                            key=identity.key,
+                        )
+                    unfinished.pop_all()
                 self._journal.reload_identity()
                 self._remove(identity.generation)
                 return index

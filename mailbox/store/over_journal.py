@@ -15,6 +15,7 @@ from fencepost.journal import forks
 from fencepost.journal.errors import JournalCorrupt, JournalError, JournalUnavailable
 from fencepost.journal.event import Batch, Event
 from fencepost.journal.port import Journal, Stream
+from fencepost.journal.segments import segment_name
 from fencepost.mailbox.store import inbox
 from fencepost.mailbox.store.documents import Document, fold
 from fencepost.mailbox.store.index import Index, Unusable, translated
@@ -75,6 +76,14 @@ class JournalStore:
                 document = fold(document, event)
         return document
 
+    def _event(self, stream: Stream, version: int, segment: int, offset: int) -> Event:
+        """One event of a document, which must stand where the index saw it."""
+        for event in self._journal.commit_at(segment, offset).events:
+            if (event.scope, event.stream, event.version) == (*stream, version):
+                return event
+        why = f"another frame stands where version {version} of {stream[1]} stood"
+        raise JournalCorrupt(file=segment_name(segment), offset=offset, why=why)
+
     def append(self, batch: Batch, expect: Mapping[Stream, int]) -> None:
         """See `fencepost.mailbox.store.port.Store`."""
         if self.damage is not None:
@@ -109,12 +118,7 @@ class JournalStore:
         """See `fencepost.mailbox.store.port.Store`."""
         self._refresh()
         pending = self._journal.pending_of(stream)
-        known = [
-            event
-            for version, segment, offset in self._ask(lambda: self._index.versions(stream))
-            for event in self._journal.commit_at(segment, offset).events
-            if (event.scope, event.stream, event.version) == (*stream, version)
-        ]
+        known = [self._event(stream, *place) for place in self._ask(lambda: self._index.versions(stream))]
         return known + [event for event in pending if event.version > len(known)]
 
     # --- listings ------------------------------------------------------------------------------------------
