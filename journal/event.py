@@ -91,10 +91,9 @@ class Checkpoint:
     offset: int
 
 
-@attrs.frozen(slots=False)
-class Commit:
+class Commit(NamedTuple):
     """
-    A batch as it was recorded.
+    A batch as it was recorded; a named tuple like its events.
 
     Attributes:
         events: Its events, in order.
@@ -112,7 +111,14 @@ class Commit:
     segment: int
     offset: int
     stop: int
-    meanings: tuple[object, ...] | None = attrs.field(default=None, eq=False, repr=False)
+    meanings: tuple[object, ...] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Is it the same record, whoever has it in mind?"""
+        return isinstance(other, Commit) and self[:6] == other[:6]
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     @property
     def seq(self) -> int:

@@ -76,6 +76,8 @@ _converter.register_unstructure_hook(datetime, lambda value: value)  # orjson wr
 
 
 def _structure(kind: Any) -> Any:
+    if kind is Sent:
+        return _sent
     hook = make_dict_structure_fn(kind, _converter, _cattrs_detailed_validation=False)
     _converter.register_structure_hook(kind, hook)
     return hook
@@ -97,6 +99,7 @@ def _json_type(hint: Any) -> frozenset[type]:
 
 _LETTER_TYPES: Final = _json_types(Letter)
 _CONTEXT_TYPES: Final = _json_types(Context)
+_KEY_TYPES: Final = _json_types(Idempotency)
 #: The keys of a format-1 body, beside those of a letter.
 _BODY_TYPES: Final = (
     *_LETTER_TYPES,
@@ -126,12 +129,6 @@ _TOGETHER: Final = (
     ("owner", "claim_token", "claim_until"),
     ("wake_owner", "wake_token", "wake_until"),
 )
-_structure(Idempotency)
-_converter.register_structure_hook(Letter, lambda fields, _: _sent_letter(fields))
-#: Name -> class, its structure function, and its fields with the types that their JSON may have.
-_EVENT_TYPES: Final[dict[str, Any]] = {
-    name: (kind, _structure(kind), _json_types(kind)) for kind, name in EVENT_NAMES.items()
-}
 
 
 def encode(event: Event) -> tuple[str, bytes]:
@@ -258,13 +255,17 @@ def _moment(text: str) -> datetime:
     return moment
 
 
-def _sent_letter(fields: Json) -> Letter:
-    _check(fields, _LETTER_TYPES)
-    return _letter(fields)
+def _sent(fields: Json, _: object) -> Sent:
+    """By hand, because folding a journal spends much of its time here."""
+    letter, key = fields["letter"], fields["idempotency"]
+    _check(letter, _LETTER_TYPES)
+    if key is not None:
+        _check(key, _KEY_TYPES)
+    sent_once = None if key is None else Idempotency(**key)
+    return Sent(_letter(letter), _moment(fields["due_at"]), sent_once)
 
 
 def _letter(fields: Json) -> Letter:
-    """By hand, because folding a journal spends much of its time here."""
     context = fields.get("context")
     return Letter(
         fields["id"],
@@ -314,3 +315,9 @@ def link_body(link: Linked) -> bytes:
 def link(raw: bytes | str) -> Linked:
     """A continuation link from its document."""
     return _converter.structure(orjson.loads(raw), Linked)
+
+
+#: Name -> class, its structure function, and its fields with the types that their JSON may have.
+_EVENT_TYPES: Final[dict[str, Any]] = {
+    name: (kind, _structure(kind), _json_types(kind)) for kind, name in EVENT_NAMES.items()
+}
