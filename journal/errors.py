@@ -56,6 +56,10 @@ class FencepostError(Exception):
     def __str__(self) -> str:
         return self.sentence.format(**self.details)
 
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.details.items())
+        return f"{type(self).__name__}({fields})"
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.details)
 
@@ -171,6 +175,13 @@ class NotAStore(JournalError):
     sentence = "{path} is not a fencepost store ({why}): give another --root, or an empty folder"
     path: str
     why: str
+
+
+class NoStore(NotAStore):
+    """There is nothing of that name yet."""
+
+    code = "no_store"
+    sentence = "there is no store at {path} yet ({why}): the first send makes one; check --root"
 
 
 class NewerStore(JournalError):

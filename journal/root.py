@@ -23,7 +23,7 @@ import attrs
 import orjson
 
 from fencepost.journal.disk import Disk, write_whole
-from fencepost.journal.errors import NewerStore, NotAStore
+from fencepost.journal.errors import NewerStore, NoStore, NotAStore
 
 #: The layout of a root that is written and understood here.
 ROOT_FORMAT: Final = 1
@@ -71,6 +71,7 @@ def read_identity(root: str) -> Identity:
     What the root says it is.
 
     Raises:
+        NoStore: It does not exist.
         NotAStore: It holds no readable `store.json`.
         NewerStore: A newer fencepost wrote it.
     """
@@ -86,7 +87,9 @@ def read_identity(root: str) -> Identity:
             raise NotAStore(path=root, why=f"store.json has format {found!r}")
         return Identity(str(uuid.UUID(fields["id"])), int(fields["generation"]), bytes.fromhex(fields["key"]), file)
     except (FileNotFoundError, NotADirectoryError) as error:
-        why = "it has no store.json" if os.path.isdir(root) else "it does not exist"
+        if not os.path.lexists(root):
+            raise NoStore(path=root, why="it does not exist") from error
+        why = "it has no store.json" if os.path.isdir(root) else "it is not a folder"
         raise NotAStore(path=root, why=why) from error
     except (orjson.JSONDecodeError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise NotAStore(path=root, why="its store.json is damaged") from error

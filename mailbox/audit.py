@@ -140,14 +140,15 @@ class Life:
     fences: tuple[Fence, ...]
 
 
-def explain(commits: Iterable[Commit], message_id: str, now: datetime) -> Life:
+def explain(commits: Iterable[Commit], message_id: str, now: datetime, *, stop: datetime | None = None) -> Life:
     """
     One message's life, event by event.
 
     Args:
         commits: All batches, in order.
         message_id: Which message.
-        now: The time to explain it as of; what happened later is told all the same, being recorded.
+        now: The time at which its fences are tried.
+        stop: Leave out what happened later; see `until`.
 
     Raises:
         UnknownMessage: There is none of that id.
@@ -156,7 +157,7 @@ def explain(commits: Iterable[Commit], message_id: str, now: datetime) -> Life:
     steps: list[Step] = []
     fences: dict[tuple[str, int, str], None] = {}
     document: Document | None = None
-    for event in until(commits, None):
+    for event in until(commits, stop):
         if event.stream != path:
             continue
         at = parse(event.at, "at")

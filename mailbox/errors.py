@@ -91,7 +91,7 @@ class InvalidNumber(BadInput):
     """A delay, limit, turn or occurrence that is not a whole number within its range."""
 
     code = "invalid_number"
-    sentence = "{field} {value} is not a whole number from {least} to {most}"
+    sentence = "{field} {value!r} is not a whole number from {least} to {most}"
     field: str
     value: str
     least: int
@@ -106,6 +106,15 @@ class InvalidChoice(BadInput):
     field: str
     value: str
     choices: str
+
+
+class UnreadableFile(BadInput):
+    """A file that holds a body or an outcome cannot be read."""
+
+    code = "unreadable_file"
+    sentence = "{path} cannot be read ({why}): check the path"
+    path: str
+    why: str
 
 
 class BothTimes(BadInput):
@@ -167,7 +176,7 @@ class UnknownMessage(Refused):
     """No message of that id stands in the mounts that were searched."""
 
     code = "unknown_message"
-    sentence = "there is no message {message_id} in {searched}: check the id and the mounts"
+    sentence = "there is no message {message_id} in {searched}: check the id, and what is mounted"
     wire_code = "memory_document_not_found"
     searched: str
 
@@ -250,7 +259,10 @@ class LeaseLost(Refused):
     """Somebody else took the work over: stop working on it."""
 
     code = "lease_lost"
-    sentence = "the lease on message {message_id} is not session {session!r}'s with this token: stop working on it"
+    sentence = (
+        "session {session!r} holds no lease on message {message_id} with this token: if the token is right, "
+        "somebody else took the work over, so stop; if not, claim again to see your own"
+    )
     session: str
 
 

@@ -64,7 +64,7 @@ def parse(text: str, field: str) -> datetime:
     """
     match = _ISO.fullmatch(text.strip())
     if match is None:
-        raise InvalidTime(field=field, value=text, why="is not an ISO-8601 time")
+        raise InvalidTime(field=field, value=text, why="is no full ISO-8601 time")
     day, clock, fraction, offset = match.groups()
     if offset is None:
         raise InvalidTime(field=field, value=text, why="has no offset from UTC")

@@ -4,6 +4,7 @@ The commands, put together, and the one place where errors become exit statuses.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 
@@ -18,6 +19,8 @@ from fencepost.mailbox.cli.show import note, print_json, visible
 from fencepost.mailbox.errors import Usage
 
 _INTERRUPTED_STATUS = 130
+#: Fields whose names are not words that a sentence may use in another sense.
+_FIELDS = ("message_id", "due_at", "delay_seconds", "about_turn", "idempotency_key")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,6 +49,9 @@ def run(words: Sequence[str]) -> int:
     try:
         status = fencepost.main(args=list(words), prog_name="fencepost", standalone_mode=False)
         return status if isinstance(status, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:  # a group alone: its help, though nothing was done
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.UsageError as error:
         hint = "" if error.ctx is None or as_json else f"{error.ctx.get_usage()}\n"
         return _refuse(Usage(why=error.format_message()), as_json=as_json, hint=hint)
@@ -64,8 +70,15 @@ def _refuse(error: FencepostError, *, as_json: bool, hint: str = "") -> int:
         document = {"error": {"code": error.code, "message": str(error), "details": details}}
         print_json(_without_surrogates(document))
     else:
-        click.echo(f"{hint}fencepost: {visible(str(error))}", err=True)
+        click.echo(f"{hint}fencepost: {visible(_as_typed(str(error)))} [{error.code}]", err=True)
     return error.exit_status
+
+
+def _as_typed(sentence: str) -> str:
+    """A sentence about fields, with the names of the options that they were typed as."""
+    for field in _FIELDS:
+        sentence = re.sub(rf"(?<![\w-]){field}\b", f"--{field.replace('_', '-')}", sentence)
+    return sentence
 
 
 def _without_surrogates(value: object) -> object:

@@ -153,6 +153,7 @@ def _look_back(root: str, sent: Receipt) -> None:
         _check("The cache server was down; look again after its repair." in findings, "the earlier finding is kept")
         for version in reversed(found.versions):
             message = version.message
-            holder = f", held by {message.lease.owner}" if message.lease is not None else ""
+            lease = message.lease if message.status is Status.OPEN else None
+            holder = "" if lease is None else f", held by {lease.owner}"
             outcome = f": {message.outcome}" if message.outcome is not None else ""
             _say(f"version {version.version}: occurrence {message.occurrence}, {message.status.value}{holder}{outcome}")

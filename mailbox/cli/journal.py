@@ -28,6 +28,8 @@ from fencepost.mailbox.store.documents import Document
 from fencepost.mailbox.store.opening import open_index_to_read
 
 _FOLLOW_LOOK_S = 0.05
+#: A document on one line for a person; --json prints it whole.
+_LINE_MAX = 1_000
 
 
 @click.group()
@@ -95,8 +97,8 @@ def verify_command(root: str | None, as_json: bool, expect_head: str | None) -> 
     """
     Prove every frame, the chain between them, and that folding them gives what the index holds.
 
-    Exits 1 and names the first bad byte if anything is not as it was written. What nobody noted before can be rewritten
-    by somebody who can write all the files; note `fencepost journal head` elsewhere, and expect it later.
+    Exits 1 and names the first frame that is not as it was written, by file and byte. Somebody who can write all of the
+    files can write another history: note `fencepost journal head` elsewhere, and expect it later.
     """
     reader = _reader(root)
     with open_index_to_read(reader) as db, _progress(reader, quiet=as_json) as each:
@@ -120,14 +122,14 @@ def verify_command(root: str | None, as_json: bool, expect_head: str | None) -> 
         )
         return 0 if verdict.good else 1
     click.echo(f"{report.events} events in {report.batches} batches, {report.erased} erased, head {report.head.seq}.")
-    if verdict.index_seq is None:
+    if report.damage is not None:
+        click.secho(f"DAMAGED: {show.visible(str(report.damage))}", fg="red", err=True)
+    elif verdict.index_seq is None:
         click.echo("There is no index; the next command makes one.")
     else:
         click.echo(f"{verdict.documents} documents fold to what the index holds up to event {verdict.index_seq}.")
     for scope, path in verdict.differing:
         click.secho(f"DIFFERS from the index: {show.visible(f'{scope} {path}')}", fg="red", err=True)
-    if report.damage is not None:
-        click.secho(f"DAMAGED: {show.visible(str(report.damage))}", fg="red", err=True)
     if report.expected_found is False:
         click.secho(f"REWRITTEN: {expect_head} is not part of this history", fg="red", err=True)
     if verdict.good:
@@ -243,7 +245,7 @@ def replay(
     for document in documents:
         body = audit.as_json(document)
         text = (document.why or "") if body is None else show.compact_json(body)
-        click.echo(show.visible(f"{document.scope} {document.path} v{document.version}: {text}"))
+        click.echo(show.clip(f"{document.scope} {document.path} v{document.version}: {text}", _LINE_MAX))
 
 
 def _point(text: str | None) -> int | datetime | None:
@@ -283,7 +285,7 @@ def _change_line(change: audit.Change) -> str:
 @root_option
 @json_flag
 @click.argument("message_id")
-@click.option("--at", metavar="TIME", help="Explain as of this time; now where none is given.")
+@click.option("--at", metavar="TIME", help="As it was at this time; as it is now where none is given.")
 def explain(root: str | None, as_json: bool, message_id: str, at: str | None) -> None:
     """
     Tell one message's life, event by event: who, when, what it changed, and what each token is worth now.
@@ -292,7 +294,7 @@ def explain(root: str | None, as_json: bool, message_id: str, at: str | None) ->
     document and the time.
     """
     now = utc_now() if at is None else times.parse(at, "at")
-    life = audit.explain(_reader(root).read(), shapes.message_id(message_id), now)
+    life = audit.explain(_reader(root).read(), shapes.message_id(message_id), now, stop=None if at is None else now)
     if as_json:
         show.print_json(_life_json(life))
         return

@@ -13,6 +13,7 @@ from fencepost.mailbox.box import Mailbox, utc_now
 from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import Where, needed, said, storage, whole
 from fencepost.mailbox.message import Delivery, Receipt
+from fencepost.mailbox.times import DELAY_SECONDS_MAX
 from fencepost.mailbox.views import Listing
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,12 +32,12 @@ def messages() -> None:
 
 
 _target = click.option("--target", help="A mounted path or scope, such as /project or /user.")
-_session = click.option("--session", help="The session that acts.")
+_session = click.option("--session", help="The session that acts. Required; it is never guessed.")
 _about_message = [
-    click.option("--message-id", metavar="UUID", help="Which message."),
-    click.option("--occurrence", metavar="N", help="Which occurrence of it, as list and view show it."),
+    click.option("--message-id", metavar="UUID", help="Which message. Required."),
+    click.option("--occurrence", metavar="N", help="Which occurrence of it, as list and view show it. Required."),
 ]
-_token = click.option("--token", help="What claim returned.")
+_token = click.option("--token", help="What claim returned. Required.")
 _outcome = [
     click.option("--outcome", help="What came of it."),
     click.option("--outcome-file", metavar="FILE", help="The outcome from a file, or - for standard input."),
@@ -68,7 +69,7 @@ def _answer(where: Where, done: str, receipt: Receipt) -> None:
     _target,
     click.option("--body", help="What to say. For long or odd text use --body-file."),
     click.option("--body-file", metavar="FILE", help="The body from a file, or - for standard input."),
-    click.option("--session", help="The sending session, for the record; it may cancel what it sent."),
+    click.option("--session", help="The sending session. It may cancel the message even where it does not receive it."),
     click.option("--conversation", help="Send to this conversation and its continuations only."),
     click.option("--turn", metavar="N", help="A turn of that conversation."),
     click.option("--about", metavar="CONVERSATION", help="What it annotates, without changing who receives it."),
@@ -112,14 +113,16 @@ def send(
             conversation=conversation,
             turn=whole(turn, "turn"),
             about_turn=whole(about_turn, "about_turn"),
-            delay_seconds=whole(delay_seconds, "delay_seconds"),
+            delay_seconds=whole(delay_seconds, "delay_seconds", most=DELAY_SECONDS_MAX),
             **rest,
         )
         if where.json:
             document = show.receipt_json(receipt)
             show.print_json({**document, "repeated": True} if receipt.repeated else document)
             return
-        show.print_receipt("Sent", receipt, utc_now())
+        show.print_receipt(f"Sent to {receipt.message.letter.scope}:", receipt, utc_now())
+        if receipt.message.due_at < receipt.message.letter.created_at:
+            show.note("its due time is past, so it is due now")
         if conversation is not None and not box.store.has_seen(conversation):
             show.note(f"nothing has been heard of conversation {conversation} yet; the message waits for it")
 
@@ -154,7 +157,9 @@ def list_messages(where: Where, limit: str, **rest: Any) -> None:
         if where.json:
             show.print_json(show.inbox_json(found))
         else:
-            show.print_inbox(found, utc_now(), rest["target"] or box.mounts.names)
+            show.print_inbox(found, utc_now(), searched=rest["target"] or box.mounts.names)
+            if len(found.items) == whole(limit, "limit"):
+                show.note(f"these are the first {limit}; there may be more: raise --limit")
 
 
 @messages.command()
@@ -196,6 +201,9 @@ def claim(where: Where, **given: Any) -> None:
     Take the work for 30 minutes. The answer holds the token.
 
     Claiming again while the lease runs returns the same lease and token.
+
+    \b
+    fencepost messages claim --session s-42 --message-id UUID --occurrence 1
     """
     _step(where, "Claimed", "claim", given)
 
@@ -224,7 +232,12 @@ def release(where: Where, **given: Any) -> None:
 @_options(_target, _session, *_about_message, _token, *_outcome)
 @storage
 def complete(where: Where, outcome: str | None, outcome_file: str | None, **given: Any) -> None:
-    """Finish the work and say what came of it. Repeating it is safe."""
+    """
+    Finish the work and say what came of it. Repeating it is safe.
+
+    \b
+    fencepost messages complete --session s-42 --message-id UUID --occurrence 1 --token TOKEN --outcome "Fixed"
+    """
     given["outcome"] = said(outcome, outcome_file, "outcome")
     _step(where, "Completed", "complete", given)
 
@@ -235,9 +248,15 @@ def complete(where: Where, outcome: str | None, outcome_file: str | None, **give
 def snooze(
     where: Where, outcome: str | None, outcome_file: str | None, delay_seconds: str | None, **given: Any
 ) -> None:
-    """Say what you found and have it come back later, as the next occurrence of the same message."""
+    """
+    Say what you found and have it come back later, as the next occurrence.
+
+    \b
+    fencepost messages snooze --session s-42 --message-id UUID --occurrence 1 --token TOKEN \
+                              --outcome "Not yet" --delay-seconds 86400
+    """
     given["outcome"] = said(outcome, outcome_file, "outcome")
-    given["delay_seconds"] = whole(delay_seconds, "delay_seconds")
+    given["delay_seconds"] = whole(delay_seconds, "delay_seconds", most=DELAY_SECONDS_MAX)
     _step(where, "Snoozed", "snooze", given)
 
 

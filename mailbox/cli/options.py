@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from fencepost.journal.errors import JournalFull, JournalUnavailable, NotAStore
+from fencepost.journal.errors import JournalFull, JournalUnavailable, NoStore
 from fencepost.mailbox import errors, shapes
 from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
@@ -65,12 +65,14 @@ class Where:
         if self.root == "":
             raise errors.Usage(why="--root is empty: name a folder, or leave it out")
         root = os.path.abspath(self.root or home())
-        if to_read and not os.path.isdir(root):
-            if self.root is None:
-                return memory_store()
-            raise NotAStore(path=root, why="it does not exist")
+        if to_read and not os.path.lexists(root):
+            if self.root is not None:
+                raise NoStore(path=root, why="it does not exist")
+            if not self.json:
+                note(f"there is no store at {root} yet; the first send makes one")
+            return memory_store()
         store = self._open(root, to_read=to_read)
-        if store.damage is not None:
+        if store.damage is not None and to_read:
             note(str(store.damage))
         return store
 
@@ -128,13 +130,13 @@ def storage(command: F) -> F:
     return decorated  # type: ignore[return-value]
 
 
-def whole(text: str | None, field: str, least: int = 1) -> int | None:
+def whole(text: str | None, field: str, least: int = 1, most: int = shapes.NUMBER_MAX) -> int | None:
     """A whole number from the command line; its range is checked further in."""
     if text is None:
         return None
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdecimal() and len(digits) < _DIGITS_MAX):
-        raise errors.InvalidNumber(field=field, value=text[:_DIGITS_MAX], least=least, most=shapes.NUMBER_MAX)
+        raise errors.InvalidNumber(field=field, value=text[:_DIGITS_MAX], least=least, most=most)
     return int(text)
 
 
@@ -145,7 +147,7 @@ def said(inline: str | None, file: str | None, field: str) -> str | None:
     Raises:
         Usage: Both were given.
         InvalidText: The file is not UTF-8.
-        JournalUnavailable: The file cannot be read.
+        UnreadableFile: The file cannot be read.
     """
     if inline is not None and file is not None:
         raise errors.Usage(why=f"--{field} and --{field}-file were both given: give one of them")
@@ -159,7 +161,7 @@ def said(inline: str | None, file: str | None, field: str) -> str | None:
                 raw = handle.read()
         return raw.decode("utf-8")
     except OSError as error:
-        raise JournalUnavailable(path=file, why=error.strerror or str(error)) from error
+        raise errors.UnreadableFile(path=file, why=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise errors.InvalidText(field=field, what="bytes that are not UTF-8", position=error.start) from error
 

@@ -50,6 +50,6 @@ def _answer(where: Where, session: str, receives: frozenset[str]) -> None:
     if where.json:
         show.print_json({"session": session, "continues": others})
     else:
-        click.echo(f"{show.visible(session)} receives its own mail" + (" and that of:" if others else "."))
+        click.echo(f"Session {show.visible(session)} receives its own mail" + (" and that of:" if others else "."))
         for other in others:
             click.echo(f"  {show.visible(other)}")

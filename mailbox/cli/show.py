@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import click
@@ -72,13 +72,11 @@ def clip(text: str, width: int) -> str:
 
 
 def relative(moment: datetime, now: datetime) -> str:
-    """How far away a time is, in the largest unit that fits."""
-    distance = abs(moment - now)
-    if distance < timedelta(seconds=1):
-        return "now"
+    """How far away a time is, rounded, in the largest unit that fits."""
+    distance_s = abs((moment - now).total_seconds())
     for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
-        count = int(distance.total_seconds() // size)
-        if count:
+        count = round(distance_s / size)
+        if distance_s >= size * 0.99 and count:
             return f"in {count}{unit}" if moment > now else f"{count}{unit} ago"
     return "now"
 
@@ -96,33 +94,19 @@ def standing(message: Message, now: datetime) -> str:
     return "unread" if message.reading is None else f"read by {message.reading.by}"
 
 
-def print_inbox(found: Inbox, now: datetime, searched: str) -> None:
-    """A table, or that there is nothing."""
+def print_inbox(found: Inbox, now: datetime, *, searched: str) -> None:
+    """Two lines for each message, what to name it by and what it says; or that there is nothing."""
     if not found.items:
-        click.echo(f"Nothing pending in {searched}.")
-    else:
-        rows = [
-            (
-                relative(item.message.due_at, now),
-                item.message.id,
-                str(item.message.occurrence),
-                clip(standing(item.message, now), 28),
-                item.message.letter.body,
-            )
-            for item in found.items
-        ]
-        _table(("DUE", "MESSAGE", "OCC", "STANDING", "BODY"), rows)
+        click.echo(f"Nothing pending in {visible(searched)}.")
+    columns = shutil.get_terminal_size().columns
+    for item in found.items:
+        message = item.message
+        when = relative(message.due_at, now)
+        click.secho(f"{message.id}  occurrence {message.occurrence}", bold=True, nl=False)
+        click.echo(f"  {when}  {clip(standing(message, now), 40)}")
+        click.echo(f"    {clip(message.letter.body, max(columns - 4, 40))}")
     for each in found.unsupported:
         note(f"{each.path} in {each.scope} cannot be read by this version ({each.why}); it is left as it is")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head) - 1)]
-    rest = max(shutil.get_terminal_size().columns - sum(widths) - 2 * len(widths), 20)
-    click.secho("  ".join(title.ljust(width) for title, width in zip(head, [*widths, 0], strict=True)), bold=True)
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo("  ".join([*cells, clip(row[-1], rest)]))
 
 
 def print_receipt(done: str, receipt: Receipt, now: datetime) -> None:
@@ -136,7 +120,7 @@ def print_receipt(done: str, receipt: Receipt, now: datetime) -> None:
 
 def _facts(message: Message, now: datetime) -> Iterable[tuple[str, str]]:
     yield "standing", clip(standing(message, now), 200)
-    if message.due_at > now:
+    if message.due_at != message.letter.created_at:
         yield "due", f"{show(message.due_at)} ({relative(message.due_at, now)})"
     if message.status is Status.OPEN and message.lease is not None:
         yield "token", visible(message.lease.token)
@@ -155,7 +139,6 @@ def print_history(found: History, now: datetime) -> None:
         ("conversation", letter.conversation),
         ("from", f"{letter.actor}" + (f", session {letter.source}" if letter.source else "")),
         ("sent", f"{show(letter.created_at)} ({relative(letter.created_at, now)})"),
-        ("due", f"{show(message.due_at)} ({relative(message.due_at, now)})"),
         ("about", letter.about),
         *_facts(message, now),
     ]

@@ -27,7 +27,7 @@ def test_every_command_and_option_is_documented():
         section = sections[f"`{path}`"]
         for option in command.params:
             if not getattr(option, "hidden", False):
-                assert f"`{option.opts[-1]}" in section or f"`{option.name.upper()}`" in section, (path, option.name)
+                assert f"{option.opts[-1]}" in section or f"`{option.name.upper()}`" in section, (path, option.name)
 
 
 def test_every_command_explains_itself():
