@@ -104,8 +104,9 @@ class FileJournal:
                 opened.callback(self._lock.close)
                 self._sync_lock = FileLock(self._path(SYNC_LOCK), exact=False)
                 opened.callback(self._sync_lock.close)
-                with self._lock.held(lock_wait_ms, lambda: "a process that is opening the store"):
-                    make_store(self.root, self._disk)
+                if not os.path.exists(self._store_file):
+                    with self._lock.held(lock_wait_ms, lambda: "a process that is making the store"):
+                        make_store(self.root, self._disk)
                 self.identity: Identity = read_identity(self.root)
                 self._watermark = Watermark(self._path(WATERMARK), self.identity.id)
             except OSError as error:

@@ -26,6 +26,10 @@ from fencepost.journal.watermark import Mark, Watermark
 
 #: How often a follower looks at the watermark: well below the time that a sync takes.
 _LOOK_S: Final = 0.000_05
+#: And when it takes long: so often that nobody waits noticeably, and so seldom that it costs nothing.
+_LOOK_MOST_S: Final = 0.005
+#: No disk takes longer to sync; a process that was stopped while it syncs may.
+WAIT_S: Final = 60
 
 
 class Sync:
@@ -49,10 +53,16 @@ class Sync:
             SyncFailed: A sync failed, here or in another process, so that is not known.
         """
         watermark = self._watermark
+        pause_s = _LOOK_S
+        give_up = time.monotonic() + WAIT_S
         while watermark.durable < place.seq or watermark.epoch != epoch:  # in this order: taking back begins with epoch
             self._check(epoch)
             if not self._lock.try_acquire():
-                time.sleep(_LOOK_S)
+                if time.monotonic() > give_up:
+                    why = f"another process has been syncing for {WAIT_S} s"
+                    raise SyncFailed(path=self._segments.folder, why=why)
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 1.05, _LOOK_MOST_S)
                 continue
             try:
                 self._check(epoch)  # nothing is taken back while the sync lock is held

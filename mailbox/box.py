@@ -39,6 +39,8 @@ LEASE: Final = timedelta(minutes=30)
 HOLD: Final = timedelta(seconds=60)
 #: Others were quicker so many times in a row before a command gives up.
 ATTEMPTS_MAX: Final = 64
+#: How much longer to wait before each of them.
+_PAUSE_S: Final = 0.000_1
 #: How often `wait` looks at the shared watermark, which is memory and not disk.
 LOOK_S: Final = 0.025
 
@@ -207,14 +209,16 @@ class Mailbox:
     def _until_it_stands(self, attempt: Callable[[], T | None]) -> T:
         """Try again while others were quicker, or what was looked at has been taken back."""
         conflict: JournalConflict | None = None
-        for _ in range(ATTEMPTS_MAX):
+        for count in range(ATTEMPTS_MAX):
             try:
                 answer = attempt()
             except JournalConflict as error:
                 conflict = error
+                time.sleep(count * _PAUSE_S)  # whoever was quicker may be in the middle of more
             else:
                 if answer is not None:
                     return answer
+        self.store.settle(self.store.epoch())
         raise conflict or JournalUnavailable(path="the store", why="what it shows is taken back again and again")
 
     def _prepare(self, draft: Draft, now: datetime) -> commands.Send:

@@ -163,17 +163,17 @@ def shown_after(deeds):
 # --- worlds that need recovery ---------------------------------------------------------------------------------
 
 
-def strike(world, deed, step_name, when=When.BEFORE, process=None, nth=1):
-    """Let a process do a deed and die at the n-th step of that name; the process that died."""
-    with_steps = process or world.start()
+def strike(world, deed, step_name, when=When.BEFORE, *, nth=1, opening=False):
+    """Let a new process do a deed and die at the n-th step of that name, which may be one of opening the store."""
+    with_steps = world.start()
     with contextlib.suppress(Crash):
-        with_steps.do(CREATE)
-        with_steps.disk.arm()
+        if not opening:
+            with_steps.do(CREATE)
+            with_steps.disk.arm()
         _arm_at_name(with_steps.disk, step_name, when, nth)
         with_steps.do(deed)
     assert with_steps.disk.dead, f"{deed} never comes to {step_name}: {with_steps.disk.log}"
     with_steps.kill()
-    return with_steps
 
 
 def _arm_at_name(disk, step_name, when, nth):
