@@ -138,11 +138,12 @@ def test_an_edit_only_mount(shell):
 
 
 def test_nothing_pending_is_an_answer(shell):
-    """An empty mailbox is an empty listing, even before there is a store."""
+    """An empty mailbox is an empty listing, even before there is a store; a person is told that there is none yet."""
     assert [] == shell.list()
     answer = shell.run("messages", "list")
-    assert (0, "") == (answer.status, answer.err)
-    assert answer.out.strip()
+    assert 0 == answer.status
+    assert "Nothing pending" in answer.out
+    assert "no store" in answer.err
 
 
 @pytest.mark.parametrize("target", ["/nowhere", "user:somebody-else", "project", ""])

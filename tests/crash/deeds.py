@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from crash.faulty_disk import Crash, Fault, Image, Pages, Stop, When, images, lost
+from crash.faulty_disk import Crash, Fault, Pages, Stop, When
+from crash.images import Image, images, lost
 from crash.scenes import LATER, SEGMENT_BYTES, World, look, message_id
 
 from fencepost.journal.errors import SyncFailed
@@ -291,16 +292,16 @@ def _mutations():
     yield Scenario("send long", _BASE, LONG)
     yield Scenario("send many", _BASE, MANY)
     yield Scenario("send with a key", _BASE, KEYED, again=True)
-    yield Scenario("send with a used key", (*_BASE, KEYED), KEYED, seen=((*_BASE, KEYED),), acknowledged=((*_BASE, KEYED),))
+    yield Scenario(
+        "send with a used key", (*_BASE, KEYED), KEYED, seen=((*_BASE, KEYED),), acknowledged=((*_BASE, KEYED),)
+    )
     yield Scenario("ack", _BASE, step("ack", "ack", "note"), again=True)
     yield Scenario("claim", _BASE, CLAIM, again=True)
     held = (*_BASE, CLAIM)
     yield Scenario("renew", held, fenced("renew", "renew", "work", "claim"))
     yield Scenario("release", held, fenced("release", "release", "work", "claim"))
     yield Scenario("complete", held, fenced("complete", "complete", "work", "claim", outcome="Fixed."), again=True)
-    yield Scenario(
-        "snooze", held, fenced("snooze", "snooze", "work", "claim", outcome="Not yet.", delay_seconds=3_600)
-    )
+    yield Scenario("snooze", held, fenced("snooze", "snooze", "work", "claim", outcome="Not yet.", delay_seconds=3_600))
     yield Scenario("cancel", held, step("cancel", "cancel", "work", outcome="Never mind."), again=True)
     yield Scenario("reserve", (WAKE,), RESERVE, again=True)
     yield Scenario("accept", (WAKE, RESERVE), fenced("accept", "accept", "wake", "reserve"))
@@ -326,7 +327,12 @@ def _recoveries():
     yield Scenario("recover from a later frame", _BASE, PROBE_TWO, reordered, seen=(_BASE, (*_BASE, PROBE_TWO)))
     there = (*_BASE, LONG)
     yield Scenario(
-        "recover a whole frame", _BASE, ANOTHER, whole, seen=(there, (*there, ANOTHER)), acknowledged=((*there, ANOTHER),)
+        "recover a whole frame",
+        _BASE,
+        ANOTHER,
+        whole,
+        seen=(there, (*there, ANOTHER)),
+        acknowledged=((*there, ANOTHER),),
     )
     limbo = {"seen": (_BASE, there, (*there, ANOTHER)), "acknowledged": ((*there, ANOTHER),), "cold": True}
     yield Scenario("go on after a kill before the sync", _BASE, ANOTHER, killed("sync_data"), **limbo)
@@ -358,7 +364,6 @@ def _failed_syncs():
                 seen=(_BASE, there, (*_BASE, ANOTHER)),
                 cold=cold,
             )
-
 
     yield Scenario(
         "go on after a failed sync that was forgotten",

@@ -1,10 +1,10 @@
 """
 Is there an order of operations that explains what everybody was told?
 
-Operations overlap in time.  A history is *linearizable* if each operation can be given one moment between its beginning
-and its end so that doing them one after another at those moments gives the same answers (Wing and Gong, "Testing and
-verifying concurrent objects", 1993; with a memory of what was tried, as Lowe did).  An operation that was never answered
-may have happened at any later moment, or never.
+Operations overlap in time.  A history is *linearizable* if each operation can be given one moment between its begin and
+its end so that doing them one after another at those moments gives the same answers (Wing and Gong, "Testing and
+verifying concurrent objects", 1993; with a memory of what was tried, as Lowe did).  An operation that was never
+answered may have happened at any later moment, or never.
 """
 
 from dataclasses import dataclass, replace
@@ -145,9 +145,9 @@ def shortest_counterexample(operations):
     """
     The part of an unexplained history that a person has to look at.
 
-    It is cut behind the first answer that nothing explains any more; calls not over by then count as not answered.  Then
-    what changed nothing is left out as long as the rest stays unexplained.  Nothing else may be: without what was changed
-    the most honest history cannot be explained.
+    It is cut behind the first answer that nothing explains any more; calls not over by then count as not answered.
+    Then what changed nothing is left out as long as the rest stays unexplained.  Nothing else may be: without what was
+    changed the most honest history cannot be explained.
     """
     ops = sorted(operations, key=lambda op: op.begin)
     for end in sorted({op.end for op in ops if op.answer is not None}):

@@ -2,8 +2,8 @@
 A world with one store in it, the processes that use it, and what they do.
 
 A *world* is a folder with its shadow and a boot of the machine.  A *process* opens the store through a disk of its own.
-A *deed* is one thing done to a mailbox, always with the same ids, tokens and clock, so that two worlds in which the same
-deeds were done show the same.
+A *deed* is one thing done to a mailbox, always with the same ids, tokens and clock, so that two worlds in which the
+same deeds were done show the same.
 """
 
 import contextlib
@@ -13,7 +13,8 @@ import tempfile
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from crash.faulty_disk import Crash, FaultyDisk, lay_out, lost, place_for_tests
+from crash.faulty_disk import Crash, FaultyDisk, place_for_tests
+from crash.images import lay_out, lost
 from crash.shadow import Shadow
 
 from fencepost.journal import segments, watermark
@@ -343,4 +344,3 @@ def copy_index(root):
     if os.path.isdir(root):
         _copy_index(root, folder, "as it was")
     return folder
-

@@ -92,12 +92,7 @@ class File:
 
     def open_pieces(self):
         """Every piece that may be on the disk or not, in the order of writing."""
-        return [
-            (op, piece)
-            for op in self.ops
-            if op.fate is not Fate.DURABLE
-            for piece in op.pieces()
-        ]
+        return [(op, piece) for op in self.ops if op.fate is not Fate.DURABLE for piece in op.pieces()]
 
     def with_pieces(self, chosen, *, full_size=False, garbage=None):
         """

@@ -8,7 +8,8 @@ import traceback
 
 import pytest
 from crash.deeds import PROBE, SCENARIOS, shown_after
-from crash.faulty_disk import CODES, Fault, FaultyDisk, Pages, images
+from crash.faulty_disk import CODES, Fault, FaultyDisk, Pages
+from crash.images import images
 from crash.scenes import begins, look
 
 from fencepost.journal.errors import JournalError, JournalFull, SyncFailed

@@ -8,7 +8,8 @@ import threading
 import pytest
 from crash.deeds import ANOTHER, FILL, KEYED, NOTE, PROBE, SMALL, THREE_SEGMENTS, WORK, send, shown_after, strike
 from crash.deeds import _renew_index as renew_index
-from crash.faulty_disk import Fault, Pages, When, images
+from crash.faulty_disk import Fault, Pages, When
+from crash.images import images
 from crash.scenes import MOUNTS, World, keeper, listed, look
 
 from fencepost.journal.disk import Disk
@@ -70,7 +71,9 @@ def test_the_poison_outlives_another_store_file(world):
         assert shown_after((NOTE, PROBE)) == look(after.start())
 
 
-@pytest.mark.parametrize("step", ["create", "rename to 0", "rename to store.json", "sync_folder journal", "sync_folder store"])
+@pytest.mark.parametrize(
+    "step", ["create", "rename to 0", "rename to store.json", "sync_folder journal", "sync_folder store"]
+)
 def test_names_are_not_believed_because_they_are_seen(world, step):
     """Whoever made a file may have died before syncing its folder."""
     strike(world, NOTE, step, When.AFTER, opening=True)
@@ -126,7 +129,9 @@ def test_half_made_files_are_removed(world):
         assert left == []
 
 
-@pytest.mark.parametrize("page", [b"\xff" * 4096, bytes(4096), b"", b"\xff" * 100], ids=["ones", "zeros", "empty", "short"])
+@pytest.mark.parametrize(
+    "page", [b"\xff" * 4096, bytes(4096), b"", b"\xff" * 100], ids=["ones", "zeros", "empty", "short"]
+)
 def test_a_watermark_that_is_overwritten(world, page):
     """Whatever stands in it is no more than a hint, also while the machine runs on."""
     process = world.start()
