@@ -13,6 +13,7 @@ import contextlib
 import os
 import secrets
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -48,6 +49,9 @@ from fencepost.journal.segments import SEGMENT_BYTES, Segments
 from fencepost.journal.sync import Sync
 from fencepost.journal.watermark import Mark, Watermark
 from fencepost.journal.writer import Writer
+
+#: How often a waiter looks whether the watermark is still the file that stands there.
+_FOLLOW_S: Final = 1.0
 
 
 def _salt() -> str:
@@ -96,7 +100,7 @@ class FileJournal:
         self._keys: set[str] = set()
         self._known: Checkpoint = BEGINNING
         self._epoch = -1
-        self._depth = 0
+        self._follow_at = 0.0
         with contextlib.ExitStack() as opened:
             try:
                 make_root(self.root, self._disk)
@@ -144,14 +148,15 @@ class FileJournal:
 
     def refresh(self) -> int:
         """Learn what others have appended; see `fencepost.journal.port.Journal`."""
-        with self._mutex:
-            self._check_handle()
-            try:
-                self._learn(self._mark())
-            except JournalCorrupt:
-                # What is not durable can be taken back while it is being read: look again with everybody kept out.
-                with self.locked():
-                    self._learn(self._stock())
+        self._check_handle()
+        mark = self._glance()
+        if mark is not None:
+            with contextlib.suppress(JournalCorrupt), self._mutex:
+                self._learn(mark)
+                return self._known.seq
+            # What is not durable can be taken back while it is being read: look again with everybody kept out.
+        with self.locked():
+            self._learn(self._stock())
             return self._known.seq
 
     def epoch(self) -> int:
@@ -171,9 +176,9 @@ class FileJournal:
 
     def owed(self) -> Sequence[Commit]:
         """The durable ones of them; see `fencepost.journal.port.Journal`."""
-        with self._mutex:
-            while True:
-                self.refresh()
+        while True:
+            self.refresh()
+            with self._mutex:
                 durable = self._watermark.durable
                 if self._watermark.epoch == self._epoch:  # after `durable`: taking back begins with the epoch
                     return tuple(commit for commit in self._pending if commit.seq <= durable)
@@ -201,10 +206,20 @@ class FileJournal:
 
     def durable(self) -> int:
         """The sequence number of the last durable event; see `fencepost.journal.port.Journal`."""
-        with self._mutex:
-            self._check_handle()
-            self._mark()
-            return self._watermark.durable
+        self._check_handle()
+        if self._glance() is None:
+            with self.locked():
+                self._stock()
+        return self._watermark.durable
+
+    def news(self) -> int:
+        """A number that changes when something has become durable; see `fencepost.journal.port.Journal`."""
+        self._check_handle()
+        if (now := time.monotonic()) > self._follow_at:
+            self._follow_at = now + _FOLLOW_S
+            with contextlib.suppress(OSError, ValueError):  # at a glance; whoever appends will say what is wrong
+                self._watermark.follow()
+        return self._watermark.durable
 
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """The durable batches behind a place; see `fencepost.journal.port.Journal`."""
@@ -228,22 +243,15 @@ class FileJournal:
             JournalBusy: Another process did not let go in time.
             JournalError: The block met an error of the operating system.
         """
-        with self._mutex:
-            self._check_handle()
-            if self._depth:
+        self._check_handle()
+        try:
+            with self._lock.held(self._lock_wait_ms, self._holder), self._mutex:
+                self._check_handle()
+                self._watermark.follow()
+                self._watermark.holder = self._pid
                 yield
-                return
-            try:
-                self._lock.acquire(self._lock_wait_ms, self._holder)
-                self._depth += 1
-                try:
-                    self._watermark.holder = self._pid
-                    yield
-                finally:
-                    self._depth -= 1
-                    self._lock.release()
-            except OSError as error:
-                raise failure(error, self.root) from error
+        except OSError as error:
+            raise failure(error, self.root) from error
 
     def reload_identity(self) -> None:
         """
@@ -260,12 +268,12 @@ class FileJournal:
     def close(self) -> None:
         """Let go of everything; see `fencepost.journal.port.Journal`."""
         with self._mutex:
-            if not self._closed:
-                self._closed = True
-                self.segments.close()
-                self._watermark.close()
-                self._lock.close()
-                self._sync_lock.close()
+            already, self._closed = self._closed, True
+        if not already:
+            self._lock.close()
+            self._sync_lock.close()
+            self.segments.close()
+            self._watermark.close()
 
     # --- appending, under the lock --------------------------------------------------------------------
 
@@ -320,12 +328,12 @@ class FileJournal:
             self.reload_identity()
         return self._writer.stock(self.identity.file, self._heads.checkpoint)
 
-    def _mark(self) -> Mark:
-        """Where the journal ends, as far as a look at the watermark tells; by reading where it does not."""
-        mark = self._watermark.mark
-        if mark is None or mark.store != self.identity.file or self._watermark.poisoned:
-            with self.locked():
-                mark = self._stock()
+    def _glance(self) -> Mark | None:
+        """Where the journal ends, as far as a look at the watermark tells; without any lock."""
+        watermark = self._watermark
+        mark = watermark.mark
+        if mark is None or mark.store != self.identity.file or watermark.poisoned:
+            return None
         return mark
 
     # --- what this handle knows ------------------------------------------------------------------------

@@ -19,6 +19,11 @@ class Forkable(Protocol):
 _known: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
+#: Files (device and inode) that the parent of this process had open in SQLite.  SQLite remembers locks on them for the
+#: whole process, and a child inherits the memory without the locks, so it must not open them again.
+inherited: set[tuple[int, int]] = set()
+
+
 def register(thing: Forkable) -> None:
     """Have it renewed in every child that is forked while it lives."""
     _known.add(thing)

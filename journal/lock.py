@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from portalocker.portalocker import LOCKER
 
 from fencepost.journal import forks
 from fencepost.journal.disk import PRIVATE_FILE
-from fencepost.journal.errors import JournalBusy, JournalUnavailable
+from fencepost.journal.errors import ClosedHandle, JournalBusy, JournalUnavailable
 
 #: How long to wait for the append lock: long enough for any append, short enough for a person.
 LOCK_WAIT_MS_DEFAULT: Final = 10_000
@@ -66,12 +67,18 @@ class FileLock:
         return fd, (found.st_ino, found.st_dev)
 
     def close(self) -> None:
-        """Let go of the file.  The file itself stays."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Let go of the file once no thread holds the lock.  The file itself stays."""
+        with self._threads:
+            self._drop()
+
+    def _drop(self) -> None:
+        fd, self._fd = self._fd, -1  # a number that is closed may be another file's the next moment
+        if fd >= 0:
+            os.close(fd)
 
     def _try_file(self) -> bool:
+        if self._fd < 0:
+            raise ClosedHandle(path=self.path)
         try:
             _flock(self._fd, _TRY)
         except BlockingIOError:
@@ -81,9 +88,9 @@ class FileLock:
         if not self._exact or self._is_same_file():
             return True
         # Somebody replaced the lock file, against the rules: what was locked locks nobody out.
-        _flock(self._fd, _LET_GO)
-        os.close(self._fd)
-        self._fd, self._file = self._open()
+        fd, file = self._open()
+        self._drop()
+        self._fd, self._file = fd, file
         return False
 
     def _is_same_file(self) -> bool:
@@ -152,8 +159,8 @@ class FileLock:
 
     def renew_in_child(self) -> None:
         """In a forked child: close the copy of the file, which would hold the parent's lock beyond its death."""
-        self.close()
         self._threads = threading.Lock()
+        self._drop()
 
 
 def describe_process(pid: int) -> str:
@@ -175,10 +182,13 @@ _NETWORK_TYPES: Final = frozenset(
 )
 
 
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+
+
 def network_filesystem(path: str) -> str | None:
     """The type of the network file system that the path is on; None on a local one, or where it cannot be told."""
     try:
-        with open("/proc/self/mountinfo") as handle:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as handle:
             lines = handle.read().splitlines()
     except OSError:
         return None
@@ -186,7 +196,7 @@ def network_filesystem(path: str) -> str | None:
     where = os.path.realpath(path)
     for line in lines:
         fields, _, rest = line.partition(" - ")
-        point = fields.split(" ")[4].replace("\\040", " ")
+        point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields.split(" ")[4])
         inside = where == point or where.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, found = point, rest.split(" ")[0]

@@ -97,6 +97,10 @@ class MemoryJournal:
         """See `fencepost.journal.port.Journal`."""
         return self.refresh()
 
+    def news(self) -> int:
+        """See `fencepost.journal.port.Journal`."""
+        return self.durable()
+
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """See `fencepost.journal.port.Journal`."""
         seq = after.seq if after is not None else 0

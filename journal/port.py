@@ -80,6 +80,9 @@ class Journal(Protocol):
     def durable(self) -> int:
         """The sequence number of the last durable event."""
 
+    def news(self) -> int:
+        """A number that changes when something has become durable, by whomever; cheap, and takes no lock."""
+
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """
         The durable batches behind a place, in order; all of them where none is given.

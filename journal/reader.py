@@ -27,12 +27,17 @@ class FileReader:
     """
     A journal in a folder, for reading only; see `fencepost.journal.port.Journal`.
 
+    Args:
+        root: The store's folder.
+        witness: A sequence number known from elsewhere to have been on the disk.
+
     Raises:
         NotAStore: The folder is no store.
         NewerStore: A newer fencepost made it.
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, root: str | os.PathLike[str], *, witness: int = 0) -> None:
+        self.witness = witness
         self.root: Final = os.path.abspath(os.fspath(root))
         self.identity: Final = read_identity(self.root)
         self.segments: Final = Segments(self.root, Disk(), write=False)
@@ -87,20 +92,27 @@ class FileReader:
         Raises:
             JournalCorrupt: The end of the journal is damaged.
         """
-        said = self._said()
-        return find_end(self.segments, None, 0).place.seq if said is None else said
+        said, known = self._said()
+        if said and known >= self.witness:
+            return known
+        return find_end(self.segments, None, max(self.witness, known)).place.seq
 
-    def _said(self) -> int | None:
+    def _said(self) -> tuple[bool, int]:
+        """What a watermark of this boot says was durable, and whether its segment still stands there."""
         try:
             watermark = Watermark(os.path.join(self.root, WATERMARK), self.identity.id, write=False)
         except (OSError, ValueError):
-            return None
+            return False, 0
         try:
             mark = watermark.mark
-            here = mark is not None and self.segments.is_file(mark.segment, mark.inode)
-            return watermark.durable if here else None
+            there = mark is not None and self.segments.is_file(mark.segment, mark.inode)
+            return there, watermark.durable if watermark.belongs else 0
         finally:
             watermark.close()
+
+    def news(self) -> int:
+        """See `fencepost.journal.port.Journal`."""
+        return self.durable()
 
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """See `fencepost.journal.port.Journal`."""

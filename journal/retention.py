@@ -9,11 +9,11 @@ the same bytes.
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 from datetime import datetime
 
-from fencepost.journal.disk import Disk, failure, write_whole
+from fencepost.journal.disk import Disk, failure, remove_staged, write_whole
 from fencepost.journal.errors import JournalUnavailable
 from fencepost.journal.file import FileJournal
 from fencepost.journal.frame import header_at, headers
@@ -42,28 +42,63 @@ def retain(journal: FileJournal, before: datetime, archive: str | None = None, d
         JournalUnavailable: The archive cannot be written.
     """
     disk = disk or Disk()
-    where = os.path.abspath(archive or default_archive(journal.root))
-    if "\n" in where:
-        raise JournalUnavailable(path=where, why="a path with a line break cannot be remembered")
-    moved = []
-    try:
-        with journal.locked():
-            segments = journal.segments
+    where = archive_folder(journal, archive)
+    moved: list[int] = []
+    with journal.locked():
+        segments = journal.segments
+        try:
             for first in segments.firsts()[:-1]:
                 if os.path.dirname(segments.path(first)) != segments.folder:
                     continue
                 data = segments.read(first)
                 if not _all_before(data, before):
                     break
-                disk.make_folder(where)
-                _remember(segments.folder, where, disk)
-                write_whole(disk, os.path.join(where, segment_name(first)), data)
+                if not moved:
+                    disk.make_folder(os.path.dirname(where))
+                    disk.make_folder(where)
+                    remove_staged(disk, where)
+                    _remember(journal.root, segments.folder, where, disk)
+                _copy(os.path.join(where, segment_name(first)), data, disk)
                 disk.remove(os.path.join(segments.folder, segment_name(first)))
                 disk.sync_folder(segments.folder)
                 moved.append(first)
-    except OSError as error:
-        raise failure(error, where) from error
+        except OSError as error:
+            raise failure(error, where) from error
     return moved
+
+
+def archive_folder(journal: FileJournal, archive: str | None) -> str:
+    """
+    The folder that sealed segments go to: one of the store's own, so that stores may share an archive.
+
+    Raises:
+        JournalUnavailable: The path cannot be remembered, or is the journal itself.
+    """
+    root = default_archive(journal.root) if archive is None else os.path.abspath(archive)
+    where = os.path.join(root, journal.identity.id)
+    why = None
+    try:
+        where.encode()
+    except UnicodeEncodeError:
+        why = "a path that is not UTF-8 cannot be remembered"
+    if "\n" in where:
+        why = "a path with a line break cannot be remembered"
+    if os.path.realpath(root).startswith(os.path.realpath(journal.segments.folder)):
+        why = "it is the journal itself"
+    if why is not None:
+        raise JournalUnavailable(path=where, why=why)
+    return where
+
+
+def _copy(path: str, data: bytes, disk: Disk) -> None:
+    """Have a copy there; what an interrupted call has copied is not copied again."""
+    if os.path.exists(path):
+        with open(path, "rb") as handle:
+            if handle.read() == data:
+                disk.sync_folder(os.path.dirname(path))
+                return
+        raise OSError(errno.EEXIST, "another file of that name is there", path)
+    write_whole(disk, path, data)
 
 
 def _all_before(data: bytes, before: datetime) -> bool:
@@ -72,10 +107,12 @@ def _all_before(data: bytes, before: datetime) -> bool:
     return bool(found) and all(datetime.fromisoformat(header.fields["at"]) < before for header in found)
 
 
-def _remember(folder: str, where: str, disk: Disk) -> None:
-    known = archives(folder)
-    if where not in known:
-        lines = "".join(f"{path}\n" for path in [*known, where])
-        write_whole(disk, os.path.join(folder, ARCHIVES), lines.encode())
-    with contextlib.suppress(FileNotFoundError):
-        disk.sync_folder(os.path.dirname(where))
+def _remember(root: str, folder: str, where: str, disk: Disk) -> None:
+    """Say where segments are from now on; a folder within the root is remembered as such, so that both can be moved."""
+    if where in archives(folder):
+        return
+    kept = [*archives(folder), where]
+    inside = root + os.sep
+    lines = [path.removeprefix(inside) for path in kept]
+    write_whole(disk, os.path.join(folder, ARCHIVES), "".join(f"{line}\n" for line in lines).encode())
+    disk.sync_folder(os.path.dirname(where))

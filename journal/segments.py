@@ -31,7 +31,7 @@ from fencepost.journal.root import JOURNAL
 SEGMENT_BYTES: Final = 16 << 20
 #: Zeros are written this far ahead: about 2 ms of work for about 900 messages.
 ALLOCATE_BYTES: Final = 1 << 20
-#: In the journal folder: one path on each line.
+#: In the journal folder: one path on each line, relative to the root where it lies within.
 ARCHIVES: Final = "archives"
 _NAME: Final = re.compile(r"([0-9]{16})\.log")
 
@@ -44,8 +44,9 @@ def segment_name(first: int) -> str:
 def archives(folder: str) -> list[str]:
     """The folders that sealed segments of a journal have been moved to, as its `archives` file says."""
     try:
-        with open(os.path.join(folder, ARCHIVES), encoding="utf-8") as handle:
-            return handle.read().splitlines()
+        with open(os.path.join(folder, ARCHIVES), encoding="utf-8", newline="\n") as handle:
+            lines = handle.read().split("\n")
+            return [os.path.join(os.path.dirname(folder), line) for line in lines if line]
     except FileNotFoundError:
         return []
 
@@ -80,10 +81,11 @@ class Segments:
         """The segments by their first sequence numbers, in order, archived ones included."""
         found: set[int] = set()
         try:
-            for folder in (self.folder, *archives(self.folder)):
-                if folder == self.folder or os.path.isdir(folder):
-                    matches = (_NAME.fullmatch(name) for name in self._disk.names(folder))
-                    found.update(int(match[1]) for match in matches if match)
+            # In this order: a segment that is being archived is named and copied there before it is gone here.
+            names = self._disk.names(self.folder)
+            for folder in archives(self.folder):
+                names += self._disk.names(folder) if os.path.isdir(folder) else []
+            found.update(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
         except OSError as error:
             raise failure(error, self.folder) from error
         return sorted(found)

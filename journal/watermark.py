@@ -46,6 +46,9 @@ _DURABLE, _POISON, _EPOCH, _HOLDER, _ROTATING = 16, 17, 18, 19, 20
 _EPOCH_MASK: Final = 2**63 - 1
 
 
+_NOBODYS: Final = mmap.mmap(-1, _SIZE)
+
+
 def boot_id() -> int:
     """A number that is another one after each start of the machine."""
     try:
@@ -107,29 +110,47 @@ class Watermark:
     """
 
     def __init__(self, path: str, store_id: str, *, write: bool = True) -> None:
-        flags = (os.O_RDWR | os.O_CREAT if write else os.O_RDONLY) | os.O_CLOEXEC
-        fd = os.open(path, flags, 0o600)
+        self._path = path
+        self._write = write
+        self._map_page()
+        folder = os.stat(os.path.dirname(path) or ".").st_ino
+        self._owner = [_LAYOUT, boot_id(), int(store_id.replace("-", "")[:16], 16), folder]
+
+    def _map_page(self) -> None:
+        flags = (os.O_RDWR | os.O_CREAT if self._write else os.O_RDONLY) | os.O_CLOEXEC
+        fd = os.open(self._path, flags, 0o600)
         try:
-            if os.fstat(fd).st_size < _SIZE:
-                if not write:
-                    raise OSError(f"{path} is too short")
+            found = os.fstat(fd)
+            if found.st_size < _SIZE:
+                if not self._write:
+                    raise OSError(f"{self._path} is too short")
                 os.fchmod(fd, 0o600)
                 # Real zeros, not a hole: on a full disk a hole would kill the process at the first store into the map.
                 done = 0
                 while done < _SIZE:
                     done += os.pwrite(fd, bytes(_SIZE - done), done)
-            access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
-            self._map = mmap.mmap(fd, _SIZE, access=access)
+            self._inode = found.st_ino
+            access = mmap.ACCESS_WRITE if self._write else mmap.ACCESS_READ
+            page = mmap.mmap(fd, _SIZE, access=access)
         finally:
             os.close(fd)
-        self._words = memoryview(self._map).cast("Q")
-        folder = os.stat(os.path.dirname(path) or ".").st_ino
-        self._owner = [_LAYOUT, boot_id(), int(store_id.replace("-", "")[:16], 16), folder]
+        self._map, self._words = page, memoryview(page).cast("Q")
+
+    def follow(self) -> None:
+        """If the file has been replaced or removed, go on with the one that stands there now."""
+        try:
+            if os.stat(self._path).st_ino == self._inode:
+                return
+        except FileNotFoundError:
+            pass
+        self._map_page()
 
     def close(self) -> None:
-        """Unmap the page."""
-        self._words.release()
-        self._map.close()
+        """Let go of the page; a thread that still looks sees one that belongs to nobody."""
+        page, words = self._map, self._words
+        self._map, self._words = _NOBODYS, memoryview(_NOBODYS).cast("Q")
+        words.release()
+        page.close()
 
     @property
     def belongs(self) -> bool:

@@ -28,6 +28,10 @@ class Mode(enum.Enum):
     EDIT_ONLY = "eo"
 
 
+def _mode(value: str | Mode) -> Mode:
+    return shapes.choice(value, "mode", Mode)
+
+
 @attrs.frozen
 class Mount:
     """
@@ -35,11 +39,12 @@ class Mount:
 
     Raises:
         InvalidName: The scope or the path is not well formed.
+        InvalidChoice: The mode is none of `rw`, `ro`, `eo`.
     """
 
     scope: str = attrs.field()
     path: str = attrs.field()
-    mode: Mode = Mode.READ_WRITE
+    mode: Mode = attrs.field(default=Mode.READ_WRITE, converter=_mode)
 
     @scope.validator
     def _scope_is_well_formed(self, _: object, value: str) -> None:
@@ -47,7 +52,7 @@ class Mount:
 
     @path.validator
     def _path_is_well_formed(self, _: object, value: str) -> None:
-        if not value.startswith("/"):
+        if not shapes.text(value, "mount", shapes.PATH_BYTES_MAX).startswith("/"):
             raise InvalidName(field="mount", value=value, rule="a slash and a name, such as /project")
         shapes.path(value[1:], "mount")
 

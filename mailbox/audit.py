@@ -23,7 +23,7 @@ from fencepost.mailbox import commands, errors
 from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.decide import decide
 from fencepost.mailbox.lifecycle import is_running
-from fencepost.mailbox.message import Message
+from fencepost.mailbox.message import Message, Status
 from fencepost.mailbox.store.documents import Content, Document, after, body, fold
 from fencepost.mailbox.times import parse, show
 
@@ -48,6 +48,8 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
             if event.seq > stop if isinstance(stop, int) else parse(event.at, "at") > stop:
                 return
             yield event
+            if event.seq == stop:
+                return  # what stands behind it is not asked for, and may be damaged
 
 
 def replay(commits: Iterable[Commit], stop: int | datetime | None = None) -> dict[Stream, Document]:
@@ -157,11 +159,12 @@ def explain(commits: Iterable[Commit], message_id: str, now: datetime, *, stop: 
     steps: list[Step] = []
     fences: dict[tuple[str, int, str], None] = {}
     document: Document | None = None
+    told: set[tuple[datetime, str]] = set()
     for event in until(commits, stop):
         if event.stream != path:
             continue
         at = parse(event.at, "at")
-        steps += _passing(document, at, event.seq)
+        steps += _passing(document, at, told)
         before, document = document, fold(document, event)
         steps.append(Step(event, at, tuple(differences(before, document)), ""))
         lease = document.content.lease if isinstance(document.content, Message) else None
@@ -169,22 +172,25 @@ def explain(commits: Iterable[Commit], message_id: str, now: datetime, *, stop: 
             fences[lease.owner, document.content.occurrence, lease.token] = None
     if document is None:
         raise errors.UnknownMessage(message_id=message_id, searched="the journal")
-    steps += _passing(document, now, None)
+    steps += _passing(document, now, told)
     worth = tuple(Fence(*given, _worth(document, *given, now)) for given in fences)
     return Life(document, tuple(steps), worth)
 
 
-def _passing(document: Document | None, at: datetime, seq: int | None) -> Iterator[Step]:
-    """What time did to a message between its last event and the next."""
+def _passing(document: Document | None, at: datetime, told: set[tuple[datetime, str]]) -> Iterator[Step]:
+    """What time did to a message between its last event and the next, each thing once."""
     message = None if document is None else document.content
-    if not isinstance(message, Message):
+    if not isinstance(message, Message) or message.status is not Status.OPEN:
         return
     lease = message.lease
-    if lease is not None and message.status.value == "open" and not is_running(lease, at):
-        taken = "" if seq is None else f" before event {seq}"
-        yield Step(None, lease.until, (), f"the lease of session {lease.owner} ran out{taken}")
+    when = None
+    if lease is not None and not is_running(lease, at):
+        when, note = lease.until, f"the lease of session {lease.owner} ran out"
     elif lease is None and message.reading is None and message.letter.created_at < message.due_at <= at:
-        yield Step(None, message.due_at, (), f"occurrence {message.occurrence} came due")
+        when, note = message.due_at, f"occurrence {message.occurrence} came due"
+    if when is not None and (when, note) not in told:
+        told.add((when, note))
+        yield Step(None, when, (), note)
 
 
 def _worth(document: Document, session: str, occurrence: int, token: str, now: datetime) -> str:
@@ -209,7 +215,8 @@ class Verdict:
     Attributes:
         report: What is proven of the journal.
         documents: How many documents the journal folds to, as far as the index has been fed.
-        differing: Documents whose fold is not what the index holds, or that only one of them has.
+        differing: Documents whose fold is not what the index holds.
+        only_in_index: How many more documents the index holds than the journal.
         index_seq: Up to where the index has been fed; None where there is no index, which is no damage.
     """
 
@@ -217,11 +224,13 @@ class Verdict:
     documents: int
     differing: tuple[Stream, ...]
     index_seq: int | None
+    only_in_index: int = 0
 
     @property
     def good(self) -> bool:
         """Nothing is damaged, nothing differs, and the expected head was found if one was asked for."""
-        return self.report.damage is None and not self.differing and self.report.expected_found is not False
+        same = not self.differing and self.only_in_index == 0
+        return self.report.damage is None and same and self.report.expected_found is not False
 
 
 class _AgainstIndex:
@@ -245,8 +254,8 @@ class _AgainstIndex:
                 last, content = self._folding[stream]
                 content = after(content, event)
             else:
-                self._folding[stream] = (0, after(None, event))  # the index held an older version: it differs
-                continue
+                self.same -= 1  # the index holds an older version: it differs after all
+                last, content = event.version - 1, after(None, event)
             if last == event.version and self._is_same(stream, content):
                 self._folding.pop(stream, None)
                 self.same += 1
@@ -260,12 +269,14 @@ class _AgainstIndex:
             return bool(kept == raw.decode())
         return kept is None and why == getattr(content, "why", None)
 
-    def differing(self) -> list[Stream]:
-        differ = sorted(self._folding)
-        count = self._db.execute("SELECT count(*) FROM document").fetchone()[0]
-        if count != self.same + len(differ):
-            differ.append(("", f"{count} documents in the index, {self.same + len(differ)} in the journal"))
-        return differ
+    def only_here(self) -> int:
+        """How many documents the index holds that the journal did not mention."""
+        count = self._db.execute("SELECT count(*) FROM document WHERE version > 0").fetchone()[0]
+        held = sum(last > 0 for last, _ in self._folding.values())
+        return max(0, int(count) - self.same - held)
+
+    def differing(self) -> tuple[Stream, ...]:
+        return tuple(sorted(self._folding))
 
 
 def check(
@@ -291,5 +302,7 @@ def check(
     report = verify(reader, expect=expect, each=take)
     if beside is None:
         return Verdict(report, 0, (), None)
-    differing = tuple(beside.differing()) if report.damage is None else ()
-    return Verdict(report, beside.same + len(differing), differing, beside.seq)
+    if report.damage is not None:
+        return Verdict(report, beside.same, (), beside.seq)
+    differing = beside.differing()
+    return Verdict(report, beside.same + len(differing), differing, beside.seq, beside.only_here())

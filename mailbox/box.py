@@ -122,10 +122,16 @@ class Mailbox:
         self.store: Final = store
         self.mounts: Final = Mounts(mounts)
         self._actor = shapes.actor(actor)
+        if not isinstance(lease, timedelta) or lease <= timedelta(0):
+            raise errors.InvalidNumber(field="lease", value=str(lease)[:40], least=1, most=shapes.NUMBER_MAX)
         self._lease = lease
-        self._clock = clock
+        self._read_clock = clock
         self._new_id = new_id
         self._new_token = new_token
+
+    def _clock(self) -> datetime:
+        """One reading of the clock, which must say where it is."""
+        return times.utc(self._read_clock(), "clock")
 
     # --- sending ---------------------------------------------------------------------------------------
 

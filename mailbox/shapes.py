@@ -28,6 +28,7 @@ NAME_BYTES_MAX: Final = 200
 PATH_BYTES_MAX: Final = 1000
 #: Occurrences and turns are unbounded in the model; on the way in, JSON's safe integers bound them.
 NUMBER_MAX: Final = 2**53 - 1
+_BITS_SHOWN_MAX: Final = 128
 
 #: Not in names: white space, controls, the bidi and invisible format characters, surrogates, and the two slashes.
 _NAME: Final = re.compile(
@@ -157,7 +158,7 @@ def whole_number(value: int, field: str, least: int, most: int = NUMBER_MAX) -> 
         InvalidNumber: It is not; a bool or a float never is.
     """
     if type(value) is not int or not least <= value <= most:
-        raise InvalidNumber(field=field, value=str(value)[:40], least=least, most=most)
+        raise InvalidNumber(field=field, value=_short(value), least=least, most=most)
     return value
 
 
@@ -171,6 +172,13 @@ def flag(value: object, field: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidChoice(field=field, value=str(value)[:40], choices="true, false")
     return value
+
+
+def _short(value: object) -> str:
+    """A number as it may be told: Python refuses to write out one of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > _BITS_SHOWN_MAX:
+        return f"a number of {value.bit_length()} bits"
+    return str(value)[:40]
 
 
 def choice(value: str | E, field: str, kind: type[E]) -> E:

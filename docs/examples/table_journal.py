@@ -90,6 +90,7 @@ class TableJournal:
             return self._db.execute("SELECT coalesce(max(seq), 0) FROM frame").fetchone()[0]
 
     durable = refresh  # a committed row is durable
+    news = refresh
 
     def pending(self):
         return tuple(self.read(self._heads.checkpoint() if self._heads else BEGINNING))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -17,7 +18,8 @@ import click
 import orjson
 
 from fencepost.journal.audit import Head, verify
-from fencepost.journal.event import Commit, Event
+from fencepost.journal.errors import JournalCorrupt, JournalUnavailable
+from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.reader import FileReader
 from fencepost.mailbox import audit, errors, shapes, times
 from fencepost.mailbox.box import utc_now
@@ -30,6 +32,8 @@ from fencepost.mailbox.store.opening import open_index_to_read
 _FOLLOW_LOOK_S = 0.05
 #: A document on one line for a person; --json prints it whole.
 _LINE_MAX = 1_000
+_SEQ = re.compile(r"[0-9]{1,18}")
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 
 @click.group()
@@ -43,7 +47,36 @@ def journal() -> None:
 
 
 def _reader(root: str | None) -> FileReader:
-    return FileReader(os.path.abspath(root or home()))
+    """The journal, and what its index proves to have been there."""
+    if root == "":
+        raise errors.Usage(why="--root is empty: name a folder, or leave it out")
+    reader = FileReader(os.path.abspath(root or home()))
+    with contextlib.suppress(JournalUnavailable), open_index_to_read(reader) as db:
+        reader.witness = 0 if db is None else db.execute("SELECT seq FROM fed").fetchone()[0]
+    return reader
+
+
+class _Intact:
+    """The batches of a journal as far as it is intact; afterwards, what was met where that ends."""
+
+    def __init__(self, reader: FileReader, after: Checkpoint | None = None) -> None:
+        self._reader = reader
+        self._after = after
+        self.damage: JournalCorrupt | None = None
+
+    def __iter__(self) -> Iterator[Commit]:
+        try:
+            yield from self._reader.read(self._after)
+        except JournalCorrupt as error:
+            self.damage = error
+
+    def tell(self, document: dict[str, Any] | None = None) -> int:
+        """Print the document if there is one, the damage with it; the exit status."""
+        if document is not None:
+            show.print_json({**document, "damage": self.damage.details} if self.damage is not None else document)
+        elif self.damage is not None:
+            click.secho(f"DAMAGED: {show.visible(str(self.damage))}", fg="red", err=True)
+        return 0 if self.damage is None else 1
 
 
 def _event_json(event: Event) -> dict[str, Any]:
@@ -115,6 +148,7 @@ def verify_command(root: str | None, as_json: bool, expect_head: str | None) -> 
                 "erased": report.erased,
                 "documents": verdict.documents,
                 "index_seq": verdict.index_seq,
+                "only_in_index": verdict.only_in_index,
                 "differing": [{"scope": scope, "path": path} for scope, path in verdict.differing],
                 "damage": None if damage is None else damage.details,
                 "expected_found": report.expected_found,
@@ -130,8 +164,10 @@ def verify_command(root: str | None, as_json: bool, expect_head: str | None) -> 
         click.echo(f"{verdict.documents} documents fold to what the index holds up to event {verdict.index_seq}.")
     for scope, path in verdict.differing:
         click.secho(f"DIFFERS from the index: {show.visible(f'{scope} {path}')}", fg="red", err=True)
+    if verdict.only_in_index:
+        click.secho(f"DIFFERS: the index holds {verdict.only_in_index} documents more", fg="red", err=True)
     if report.expected_found is False:
-        click.secho(f"REWRITTEN: {expect_head} is not part of this history", fg="red", err=True)
+        click.secho(f"REWRITTEN: {show.visible(expect_head or '')} is not part of this history", fg="red", err=True)
     if verdict.good:
         click.echo("Everything is as it was written.")
     return 0 if verdict.good else 1
@@ -141,7 +177,7 @@ def _head(text: str | None) -> Head | None:
     if text is None:
         return None
     seq, _, digest = text.strip().replace(" ", ":").partition(":")
-    if not (seq.isdecimal() and len(digest) == 64):
+    if not (_SEQ.fullmatch(seq) and _DIGEST.fullmatch(digest)):
         raise errors.Usage(why=f"--expect-head {text!r} is not SEQ:DIGEST, as `fencepost journal head` prints it")
     return Head(int(seq), digest.lower())
 
@@ -165,20 +201,26 @@ def head(root: str | None, as_json: bool) -> None:
 @json_flag
 @click.option("--after", metavar="SEQ", help="Begin behind this event.")
 @click.option("--limit", metavar="N", default="50", show_default=True, help="How many at most.")
-def log(root: str | None, as_json: bool, after: str | None, limit: str) -> None:
+def log(root: str | None, as_json: bool, after: str | None, limit: str) -> int:
     """Print events in order: the last ones, or with --after the next ones."""
     count = shapes.whole_number(whole(limit, "limit") or 0, "limit", 1, 1_000_000)
-    first = whole(after, "after", 0)
-    events = (event for commit in _reader(root).read() for event in commit.events)
+    first = _seq(after, "after")
+    intact = _Intact(_reader(root))
+    events = (event for commit in intact for event in commit.events)
     if first is None:
         found: Sequence[Event] = deque(events, maxlen=count)
     else:
         found = [event for event, _ in zip((each for each in events if each.seq > first), range(count), strict=False)]
     if as_json:
-        show.print_json({"events": [_event_json(event) for event in found]})
-    else:
-        for event in found:
-            click.echo(_event_line(event))
+        return intact.tell({"events": [_event_json(event) for event in found]})
+    for event in found:
+        click.echo(_event_line(event))
+    return intact.tell()
+
+
+def _seq(text: str | None, field: str) -> int | None:
+    number = whole(text, field, 0)
+    return None if number is None else shapes.whole_number(number, field, 0)
 
 
 @journal.command()
@@ -187,22 +229,26 @@ def log(root: str | None, as_json: bool, after: str | None, limit: str) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on as events come, until interrupted.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document for each event, on a line of its own.")
 @click.option("--seconds", metavar="N", help="Follow for this long.")
-def tail(root: str | None, after: str | None, follow: bool, as_json: bool, seconds: str | None) -> None:
+def tail(root: str | None, after: str | None, follow: bool, as_json: bool, seconds: str | None) -> int:
     """Print the last ten events, or those behind --after, and with -f those that come."""
     reader = _reader(root)
-    first = whole(after, "after", 0)
+    first = _seq(after, "after")
+    for_s = _seq(seconds, "seconds")
+    deadline = None if for_s is None else time.monotonic() + for_s
     place = None
+    intact = _Intact(reader)
     last: deque[Event] = deque(maxlen=10 if first is None else None)
-    for commit in reader.read():
+    for commit in intact:
         place = commit.end
         last.extend(event for event in commit.events if first is None or event.seq > first)
     _print_events(last, as_json=as_json)
-    deadline = time.monotonic() + (whole(seconds, "seconds") or 10**9)
-    while follow and time.monotonic() < deadline:
-        for commit in reader.read(place):
+    while follow and intact.damage is None and (deadline is None or time.monotonic() < deadline):
+        intact = _Intact(reader, place)
+        for commit in intact:
             place = commit.end
             _print_events([event for event in commit.events if event.seq > (first or 0)], as_json=as_json)
         time.sleep(_FOLLOW_LOOK_S)
+    return intact.tell()
 
 
 def _print_events(events: Sequence[Event] | deque[Event], *, as_json: bool) -> None:
@@ -222,7 +268,7 @@ def _print_events(events: Sequence[Event] | deque[Event], *, as_json: bool) -> N
 @click.option("--diff", nargs=2, metavar="A B", help="What changed between two events or times.")
 def replay(
     root: str | None, as_json: bool, until: str | None, message_id: str | None, diff: tuple[str, str] | None
-) -> None:
+) -> int:
     """
     Print every document as it stood at some point.
 
@@ -233,19 +279,22 @@ def replay(
     if diff is not None:
         if until is not None:
             raise errors.Usage(why="--until and --diff were both given: give one of them")
-        earlier, later = (audit.replay(reader.read(), _point(text)) for text in diff)
+        points = [_point(text) for text in diff]
+        sides = [_Intact(reader) for _ in points]
+        earlier, later = (audit.replay(side, point) for side, point in zip(sides, points, strict=True))
         changes = [each for each in audit.compare(earlier, later) if only in (None, each.stream[1])]
-        _print_changes(changes, as_json=as_json)
-        return
-    found = audit.replay(reader.read(), _point(until))
+        worse = sides[0] if sides[0].damage is not None else sides[1]
+        return worse.tell(_print_changes(changes, as_json=as_json))
+    intact = _Intact(reader)
+    found = audit.replay(intact, _point(until))
     documents = [found[stream] for stream in sorted(found) if only in (None, stream[1])]
     if as_json:
-        show.print_json({"documents": [_document_json(document) for document in documents]})
-        return
+        return intact.tell({"documents": [_document_json(document) for document in documents]})
     for document in documents:
         body = audit.as_json(document)
         text = (document.why or "") if body is None else show.compact_json(body)
         click.echo(show.clip(f"{document.scope} {document.path} v{document.version}: {text}", _LINE_MAX))
+    return intact.tell()
 
 
 def _point(text: str | None) -> int | datetime | None:
@@ -254,7 +303,8 @@ def _point(text: str | None) -> int | datetime | None:
     return int(text) if text.isdecimal() and text.isascii() and len(text) < 19 else times.parse(text, "until")
 
 
-def _print_changes(changes: Sequence[audit.Change], *, as_json: bool) -> None:
+def _print_changes(changes: Sequence[audit.Change], *, as_json: bool) -> dict[str, Any] | None:
+    """The changes as a document, or printed."""
     if as_json:
         rows = [
             {
@@ -266,14 +316,14 @@ def _print_changes(changes: Sequence[audit.Change], *, as_json: bool) -> None:
             }
             for each in changes
         ]
-        show.print_json({"changes": rows})
-        return
+        return {"changes": rows}
     stream = None
     for each in changes:
         if each.stream != stream:
             stream = each.stream
             click.secho(show.visible(" ".join(stream)), bold=True)
         click.echo(f"  {_change_line(each)}")
+    return None
 
 
 def _change_line(change: audit.Change) -> str:
@@ -286,7 +336,7 @@ def _change_line(change: audit.Change) -> str:
 @json_flag
 @click.argument("message_id")
 @click.option("--at", metavar="TIME", help="As it was at this time; as it is now where none is given.")
-def explain(root: str | None, as_json: bool, message_id: str, at: str | None) -> None:
+def explain(root: str | None, as_json: bool, message_id: str, at: str | None) -> int:
     """
     Tell one message's life, event by event: who, when, what it changed, and what each token is worth now.
 
@@ -294,10 +344,10 @@ def explain(root: str | None, as_json: bool, message_id: str, at: str | None) ->
     document and the time.
     """
     now = utc_now() if at is None else times.parse(at, "at")
-    life = audit.explain(_reader(root).read(), shapes.message_id(message_id), now, stop=None if at is None else now)
+    intact = _Intact(_reader(root))
+    life = audit.explain(intact, shapes.message_id(message_id), now, stop=None if at is None else now)
     if as_json:
-        show.print_json(_life_json(life))
-        return
+        return intact.tell(_life_json(life))
     click.secho(show.visible(f"{life.document.scope} {life.document.path}, version {life.document.version}"), bold=True)
     for step in life.steps:
         if step.event is None:
@@ -310,6 +360,7 @@ def explain(root: str | None, as_json: bool, message_id: str, at: str | None) ->
         click.secho(f"What its tokens are worth at {times.show(now)}", bold=True)
     for fence in life.fences:
         click.echo(show.visible(f"  session {fence.session}, occurrence {fence.occurrence}: {fence.answer}"))
+    return intact.tell()
 
 
 def _life_json(life: audit.Life) -> dict[str, Any]:
@@ -370,7 +421,8 @@ def stats(root: str | None, as_json: bool) -> None:
         show.print_json(found)
         return
     for title, value in found.items():
-        click.echo(f"{title.replace('_', ' ')}: {value if isinstance(value, str) else show.compact_json(value)}")
+        said = value if isinstance(value, str) else show.compact_json(value)
+        click.echo(f"{title.replace('_', ' ')}: {show.visible(said)}")
 
 
 @journal.command()
@@ -385,14 +437,16 @@ def retain(root: str | None, as_json: bool, before: str, archive: str | None) ->
     It drops nothing: every finding of every message stays. Only redaction removes content.
     """
     from fencepost.journal.file import FileJournal
-    from fencepost.journal.retention import default_archive
+    from fencepost.journal.retention import archive_folder
     from fencepost.journal.retention import retain as move
 
     reader = _reader(root)
     opened = FileJournal(reader.root)
     with contextlib.closing(opened):
+        if archive == "":
+            raise errors.Usage(why="--archive is empty: name a folder, or leave it out")
         moved = move(opened, times.parse(before, "before"), archive)
-    where = os.path.abspath(archive or default_archive(reader.root))
+        where = archive_folder(opened, archive)
     if as_json:
         show.print_json({"moved": moved, "archive": where})
     else:

@@ -17,6 +17,13 @@ import sys
 
 def main() -> int:
     """Run the program on the words of the command line; the exit status."""
+    if sys.stdout is None:  # closed by whoever started the program: nobody wants the answer
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the program ends
+    try:
+        os.getcwd()
+    except OSError as error:
+        sys.stderr.write(f"fencepost: the current folder cannot be used ({error.strerror}): go to another one\n")
+        return 1
     try:
         status = _run(sys.argv[1:])
         sys.stdout.flush()

@@ -67,7 +67,7 @@ def visible(text: str) -> str:
 
 def clip(text: str, width: int) -> str:
     """The text on one line of at most `width` characters."""
-    line = visible(" ".join(text.split()))
+    line = visible(" ".join(text[: 8 * width + 64].split()))  # the rest of a large body is not shown anyway
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 

@@ -16,6 +16,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Final
@@ -70,6 +71,15 @@ class Unusable(Exception):
     """The file is missing, damaged, foreign or of another layout: make a new one."""
 
 
+def file_of(path: str) -> tuple[int, int] | None:
+    """Which file stands there: device and inode; None for none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def file_name(generation: int) -> str:
     """The file of an index of that generation."""
     return f"index-{generation}.sqlite"
@@ -84,11 +94,18 @@ class Index:
         self.path: Final = path
         self._db: Final = db
         self._mutex = threading.RLock()
+        self._file = file_of(path)
+        # Who forgets to close loses nothing: what was fed is committed.
+        self._finalizer = weakref.finalize(self, db.close)
+        self._finalizer.atexit = False
         forks.register(self)
 
     def renew_in_child(self) -> None:
-        """In a forked child: a thread of the parent may have held the mutex."""
+        """In a forked child: a thread of the parent may have held the mutex, and the connection is the parent's."""
         self._mutex = threading.RLock()
+        self._finalizer.detach()
+        if self._file is not None:
+            forks.inherited.add(self._file)
 
     @classmethod
     def open(cls, path: str, store: str) -> Index:
@@ -137,7 +154,7 @@ class Index:
     def close(self) -> None:
         """Let go of the file."""
         with self._mutex:
-            self._db.close()
+            self._finalizer()
 
     # --- what the journal asks ------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Final
 
+from fencepost.journal import forks
 from fencepost.journal.disk import Disk
 from fencepost.journal.errors import JournalCorrupt, JournalUnavailable
 from fencepost.journal.event import Commit
@@ -23,7 +24,7 @@ from fencepost.journal.port import Journal
 from fencepost.journal.reader import FileReader
 from fencepost.journal.root import write_identity
 from fencepost.journal.segments import SEGMENT_BYTES
-from fencepost.mailbox.store.index import Index, Unusable, file_name, translating
+from fencepost.mailbox.store.index import Index, Unusable, file_name, file_of, translating
 from fencepost.mailbox.store.over_journal import JournalStore
 
 #: Batches fed to a new index in one transaction.
@@ -115,7 +116,9 @@ def open_index_to_read(reader: FileReader) -> Iterator[sqlite3.Connection | None
                     shutil.copyfile(path + suffix, os.path.join(folder, os.path.basename(path) + suffix))
             path = os.path.join(folder, os.path.basename(path))
         try:
-            db = sqlite3.connect(f"file:{urllib.parse.quote(path)}?mode=rw", uri=True, isolation_level=None)
+            db = sqlite3.connect(
+                f"file:{urllib.parse.quote(os.fsencode(path))}?mode=rw", uri=True, isolation_level=None
+            )
             after.callback(db.close)
             db.execute("BEGIN")
             db.execute("SELECT seq FROM fed").fetchone()
@@ -135,6 +138,8 @@ class _IndexKeeper:
     def open(self) -> tuple[Index, JournalCorrupt | None]:
         """The index, and what it proves to be wrong with the journal."""
         identity = self._journal.identity
+        if file_of(self._path(identity.generation)) in forks.inherited:
+            return self._in_memory()
         try:
             index = Index.open(self._path(identity.generation), identity.id)
         except Unusable:
@@ -154,8 +159,9 @@ class _IndexKeeper:
 
     def _disagreement(self, index: Index) -> JournalCorrupt | None:
         """An index that knows of a frame which the journal does not hold is evidence of a loss, and never stale."""
+        known = index.segments()  # before looking: what is begun meanwhile is not missing
         there = set(self._journal.segments.firsts())
-        for first in index.segments():
+        for first in known:
             if first not in there:
                 return JournalCorrupt(file=self._journal.segments.path(first), offset=0, why="the segment is gone")
         seq, digest, segment, last = index.last_batch()
@@ -191,7 +197,7 @@ class _IndexKeeper:
                     try:
                         _fill(index, self._journal)
                     except JournalCorrupt:
-                        return self._intact()
+                        return self._in_memory()[0]
                     with self._journal.locked():
                         write_identity(
                             self._journal.root,
@@ -214,11 +220,14 @@ class _IndexKeeper:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(left_over)
 
-    def _intact(self) -> Index:
+    def _in_memory(self) -> tuple[Index, JournalCorrupt | None]:
+        """What is intact, folded in memory, and what is wrong."""
         index = Index.in_memory(self._journal.identity.id)
-        with contextlib.suppress(JournalCorrupt):
+        try:
             _fill(index, self._journal)
-        return index
+        except JournalCorrupt as damage:
+            return index, damage
+        return index, None
 
 
 def _fill(index: Index, journal: Journal) -> None:

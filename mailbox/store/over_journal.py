@@ -176,7 +176,7 @@ class JournalStore:
 
     def change_mark(self) -> int:
         """See `fencepost.mailbox.store.port.Store`."""
-        return self._journal.durable() if self.damage is None else 0
+        return self._journal.news()
 
     # --- the index ---------------------------------------------------------------------------------------------
 
@@ -221,6 +221,8 @@ class JournalStore:
         with self._mutex:
             if self._timer is not None:
                 self._timer.cancel()
-            self._feed_if_possible()
-            self._journal.close()
-            self._index.close()
+            try:
+                self._feed_if_possible()
+            finally:
+                self._journal.close()
+                self._index.close()

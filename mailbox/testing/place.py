@@ -82,7 +82,7 @@ class FolderPlace(Place):
         """See `Place`."""
         before = self.folder
         self._cuts += 1
-        shutil.copytree(before, self.folder)
+        shutil.copytree(before, self.folder, ignore=shutil.ignore_patterns("*-shm"))  # memory, which a cut loses
         if torn and self._tear is not None:
             self._tear(self.folder)
 

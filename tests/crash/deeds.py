@@ -349,6 +349,8 @@ def _recoveries():
         two = {"segment_bytes": SMALL, "cold": True}
         yield Scenario(f"go on after a kill in a rotation {name}", FILL, PROBE_TWO, killed(at, ANOTHER, when), **two)
         yield Scenario(f"recover from a rotation cut {name}", FILL, PROBE_TWO, rotation_cut(at, when), **two)
+        # The next message is so short that the old segment would hold it.
+        yield Scenario(f"send less after a kill in a rotation {name}", (NOTE,), ANOTHER, killed(at, LONG, when), **two)
 
 
 def _failed_syncs():

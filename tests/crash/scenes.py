@@ -9,8 +9,10 @@ same deeds were done show the same.
 import contextlib
 import os
 import shutil
+import struct
 import tempfile
 import uuid
+import zlib
 from datetime import UTC, datetime, timedelta
 
 from crash.faulty_disk import Crash, FaultyDisk, place_for_tests
@@ -315,14 +317,35 @@ def keeper(make_watermark, index, older):
         page = None
         with contextlib.suppress(FileNotFoundError), open(os.path.join(before, "watermark"), "rb") as handle:
             page = handle.read()
-        page = make_watermark(page)
-        if page is not None:
+        made = make_watermark(page)
+        if made is not None:
             with open(os.path.join(after, "watermark"), "wb") as handle:
-                handle.write(page)
+                handle.write(_in_place(made, after) if made is page else made)
         if index != "missing":
             _copy_index(older if index == "older" else before, after, index)
 
     return keep
+
+
+def _in_place(page, root):
+    """
+    The page as it would be if the files were still the same ones, which they are after a power cut.
+
+    Here they are copies, which nobody mistakes for those that the page belongs to.
+    """
+    words = list(struct.unpack("=512Q", page.ljust(4096, b"\0")))
+    words[watermark._OWNER.stop - 1] = os.stat(root).st_ino
+    for name, places in (
+        ("store.json", (watermark._FILE_INODE, watermark._FILE_MTIME)),
+        (f"journal/{words[watermark._SEGMENT]:016d}.log", (watermark._SEGMENT_INODE,)),
+    ):
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(os.path.join(root, name))
+            for place, value in zip(places, (status.st_ino, status.st_mtime_ns), strict=False):
+                words[place] = value
+    page = struct.pack("=512Q", *words)
+    words[watermark._CHECKSUM] = zlib.crc32(page[: watermark._CHECKSUM * 8])
+    return struct.pack("=512Q", *words)
 
 
 def _copy_index(before, after, index):

@@ -4,16 +4,18 @@ import contextlib
 import errno
 import os
 import threading
+from datetime import timedelta
 
 import pytest
 from crash.deeds import ANOTHER, FILL, KEYED, NOTE, PROBE, SMALL, THREE_SEGMENTS, WORK, send, shown_after, strike
 from crash.deeds import _renew_index as renew_index
 from crash.faulty_disk import Fault, Pages, When
 from crash.images import images
-from crash.scenes import MOUNTS, World, keeper, listed, look
+from crash.scenes import LATER, MOUNTS, World, keeper, listed, look
 
 from fencepost.journal.disk import Disk
 from fencepost.journal.errors import JournalConflict, JournalCorrupt, JournalError, SyncFailed
+from fencepost.journal.retention import retain
 from fencepost.mailbox import Mailbox
 from fencepost.mailbox.store.opening import file_store
 
@@ -117,6 +119,44 @@ def test_a_segment_that_is_gone_is_missed(world, gone, index):
         assert caught.value.file in neighbours
     with open(os.path.join(world.root, "store.json"), "rb") as handle:
         assert before == (world.files(), handle.read())
+
+
+def test_a_segment_that_has_just_begun_is_not_missed(world):
+    """Another process begins a segment and feeds the index while this one, opening the store, lists the segments."""
+    other, opening = world.start(), world.start()
+    other.do(*FILL)
+    look(other)
+    names = opening.disk.names
+
+    def slowly(path):
+        found = names(path)
+        if path.endswith("journal"):
+            opening.disk.names = names
+            other.do(ANOTHER)
+            look(other)
+        return found
+
+    opening.disk.names = slowly
+    opening.do(PROBE)
+    assert shown_after((*FILL, ANOTHER, PROBE)) == look(opening)
+
+
+def test_a_segment_that_is_being_archived_is_not_missed(world):
+    """Another process moves segments to the archive while this one, opening the store, lists them."""
+    other, opening = world.start(), world.start()
+    other.do(*THREE_SEGMENTS)
+    look(other)
+    names = opening.disk.names
+
+    def slowly(path):
+        if path.endswith("journal"):
+            opening.disk.names = names
+            retain(other.store._journal, LATER + timedelta(days=1), disk=other.disk)
+        return names(path)
+
+    opening.disk.names = slowly
+    opening.do(PROBE)
+    assert shown_after((*THREE_SEGMENTS, PROBE)) == look(opening)
 
 
 def test_half_made_files_are_removed(world):
