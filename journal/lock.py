@@ -33,6 +33,8 @@ LOCK_WAIT_MS_DEFAULT: Final = 10_000
 #: portalocker's own wait between tries is 250 ms, which starves writers for longer than a whole append takes.
 _RETRY_FIRST_S: Final = 0.000_05
 _RETRY_MOST_S: Final = 0.002
+#: A holder that has not let go by then is the closing thread itself, or waits for another process.
+_CLOSE_WAIT_S: Final = 0.5
 
 # portalocker's own call, flock, without the checks of flags and files that it makes at each use: these do not change.
 _flock: Final = cast("Callable[[int, int], None]", LOCKER)
@@ -67,9 +69,13 @@ class FileLock:
         return fd, (found.st_ino, found.st_dev)
 
     def close(self) -> None:
-        """Let go of the file once no thread holds the lock.  The file itself stays."""
-        with self._threads:
+        """Let go of the file, once no other thread is using it.  The file itself stays."""
+        free = self._threads.acquire(timeout=_CLOSE_WAIT_S)
+        try:
             self._drop()
+        finally:
+            if free:
+                self._threads.release()
 
     def _drop(self) -> None:
         fd, self._fd = self._fd, -1  # a number that is closed may be another file's the next moment

@@ -54,11 +54,10 @@ def retain(journal: FileJournal, before: datetime, archive: str | None = None, d
                 if not _all_before(data, before):
                     break
                 if not moved:
-                    disk.make_folder(os.path.dirname(where))
                     disk.make_folder(where)
                     remove_staged(disk, where)
-                    _remember(journal.root, segments.folder, where, disk)
                 _copy(os.path.join(where, segment_name(first)), data, disk)
+                _remember(journal.root, segments.folder, where, disk)
                 disk.remove(os.path.join(segments.folder, segment_name(first)))
                 disk.sync_folder(segments.folder)
                 moved.append(first)
@@ -69,13 +68,12 @@ def retain(journal: FileJournal, before: datetime, archive: str | None = None, d
 
 def archive_folder(journal: FileJournal, archive: str | None) -> str:
     """
-    The folder that sealed segments go to: one of the store's own, so that stores may share an archive.
+    The folder that sealed segments go to.  It is one store's: what another has put there is not written over.
 
     Raises:
         JournalUnavailable: The path cannot be remembered, or is the journal itself.
     """
-    root = default_archive(journal.root) if archive is None else os.path.abspath(archive)
-    where = os.path.join(root, journal.identity.id)
+    where = default_archive(journal.root) if archive is None else os.path.abspath(archive)
     why = None
     try:
         where.encode()
@@ -83,7 +81,7 @@ def archive_folder(journal: FileJournal, archive: str | None) -> str:
         why = "a path that is not UTF-8 cannot be remembered"
     if "\n" in where:
         why = "a path with a line break cannot be remembered"
-    if os.path.realpath(root).startswith(os.path.realpath(journal.segments.folder)):
+    if os.path.realpath(where).startswith(os.path.realpath(journal.segments.folder)):
         why = "it is the journal itself"
     if why is not None:
         raise JournalUnavailable(path=where, why=why)

@@ -218,9 +218,9 @@ def log(root: str | None, as_json: bool, after: str | None, limit: str) -> int:
     return intact.tell()
 
 
-def _seq(text: str | None, field: str) -> int | None:
-    number = whole(text, field, 0)
-    return None if number is None else shapes.whole_number(number, field, 0)
+def _seq(text: str | None, field: str, least: int = 0) -> int | None:
+    number = whole(text, field, least)
+    return None if number is None else shapes.whole_number(number, field, least)
 
 
 @journal.command()
@@ -233,7 +233,7 @@ def tail(root: str | None, after: str | None, follow: bool, as_json: bool, secon
     """Print the last ten events, or those behind --after, and with -f those that come."""
     reader = _reader(root)
     first = _seq(after, "after")
-    for_s = _seq(seconds, "seconds")
+    for_s = _seq(seconds, "seconds", 1)
     deadline = None if for_s is None else time.monotonic() + for_s
     place = None
     intact = _Intact(reader)
@@ -345,7 +345,12 @@ def explain(root: str | None, as_json: bool, message_id: str, at: str | None) ->
     """
     now = utc_now() if at is None else times.parse(at, "at")
     intact = _Intact(_reader(root))
-    life = audit.explain(intact, shapes.message_id(message_id), now, stop=None if at is None else now)
+    try:
+        life = audit.explain(intact, shapes.message_id(message_id), now, stop=None if at is None else now)
+    except errors.UnknownMessage:
+        if intact.damage is not None:
+            raise intact.damage from None  # it may stand behind the damage
+        raise
     if as_json:
         return intact.tell(_life_json(life))
     click.secho(show.visible(f"{life.document.scope} {life.document.path}, version {life.document.version}"), bold=True)

@@ -218,7 +218,6 @@ def test_a_missing_segment(root, gone, watermark):
     assert damage.details["file"].endswith((f"{gone:016d}.log", f"{gone - 1:016d}.log"))
 
 
-@pytest.mark.xfail(strict=True, reason="the watermark is asked only while the segment that it names is there")
 def test_a_missing_end(root):
     """The last segment is missed too, while the machine remembers it."""
     filled(root, 4)

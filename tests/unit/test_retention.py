@@ -235,7 +235,6 @@ def test_a_full_archive(root):
         move(root, disk=Counting(fails=2, code=errno.ENOSPC))
 
 
-@pytest.mark.xfail(strict=True, reason="what was half copied stays in the archive for ever")
 def test_nothing_half_copied_is_left(tmp_path):
     """Moving again takes away what the interrupted call had begun to write."""
     for root, _ in interrupted(tmp_path, dies=Died):
@@ -257,7 +256,6 @@ def test_an_archive_that_cannot_be(root, tmp_path, place):
     assert before == read(root)
 
 
-@pytest.mark.xfail(strict=True, reason="the store's folder is named, in which nothing is wrong")
 def test_an_archive_that_cannot_be_is_named(root, tmp_path):
     """It is what has to be mended."""
     fill(root, [OLD] * 5)
@@ -266,7 +264,6 @@ def test_an_archive_that_cannot_be_is_named(root, tmp_path):
     assert str(tmp_path / "no") in raised.value.details["path"]
 
 
-@pytest.mark.xfail(strict=True, reason="it is written over")
 def test_what_stands_in_the_archive_stays(root, tmp_path):
     """Another store's segment of the same name is not written over."""
     fill(root, [OLD] * 5)
