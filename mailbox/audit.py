@@ -183,13 +183,15 @@ def _passing(document: Document | None, at: datetime, told: set[tuple[datetime, 
     if not isinstance(message, Message) or message.status is not Status.OPEN:
         return
     lease = message.lease
-    when = None
     if lease is not None and not is_running(lease, at):
-        when, note = lease.until, f"the lease of session {lease.owner} ran out"
+        passed = (lease.until, f"the lease of session {lease.owner} ran out")
     elif lease is None and message.reading is None and message.letter.created_at < message.due_at <= at:
-        when, note = message.due_at, f"occurrence {message.occurrence} came due"
-    if when is not None and (when, note) not in told:
-        told.add((when, note))
+        passed = (message.due_at, f"occurrence {message.occurrence} came due")
+    else:
+        return
+    if passed not in told:
+        told.add(passed)
+        when, note = passed
         yield Step(None, when, (), note)
 
 

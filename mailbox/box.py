@@ -122,7 +122,7 @@ class Mailbox:
         self.store: Final = store
         self.mounts: Final = Mounts(mounts)
         self._actor = shapes.actor(actor)
-        if not isinstance(lease, timedelta) or lease <= timedelta(0):
+        if lease <= timedelta(0):
             raise errors.InvalidNumber(field="lease", value=str(lease)[:40], least=1, most=shapes.NUMBER_MAX)
         self._lease = lease
         self._read_clock = clock
