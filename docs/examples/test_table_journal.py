@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.over_journal import JournalStore
@@ -31,3 +32,7 @@ def open_store(folder):
 
 class TestMailboxOverTable(run_on(lambda: FolderPlace(open_store))):
     """Fencing, history and listings, under any sequence of commands, clocks and stale tokens."""
+
+
+# An example need not search long; leave this out to search as long as your profile says.
+TestMailboxOverTable.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
