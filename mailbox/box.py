@@ -298,6 +298,7 @@ class Mailbox:
             None if session is None else shapes.name(session, "session"),
             self._clock(),
             shapes.whole_number(limit, "limit", 1, LIMIT_MAX),
+            self.mounts.readable(None),
         )
 
     def view(self, message_id: str, *, target: str | None = None) -> History:

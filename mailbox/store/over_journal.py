@@ -129,7 +129,7 @@ class JournalStore:
 
         def ask() -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
             with self._index.reading() as db:
-                conversations = inbox.audience(db, query.session, query.scopes)
+                conversations = inbox.audience(db, query.session, query.links)
                 items = inbox.select(
                     db, query.listing.value, query.scopes, conversations, micros(query.now), query.limit
                 )
@@ -143,7 +143,7 @@ class JournalStore:
 
         def ask() -> int | None:
             with self._index.reading() as db:
-                conversations = inbox.audience(db, query.session, query.scopes)
+                conversations = inbox.audience(db, query.session, query.links)
                 return inbox.next_change(db, query.scopes, conversations, micros(query.now))
 
         found = self._ask(ask)

@@ -34,6 +34,7 @@ class Query:
     Attributes:
         scopes: The scopes to read.
         session: Whose conversations to include; None for mail to everybody only.
+        links: The scopes whose links say what the session continues: all that are mounted, whichever are read.
     """
 
     listing: Listing
@@ -41,6 +42,7 @@ class Query:
     session: str | None
     now: datetime
     limit: int
+    links: tuple[str, ...]
 
 
 class Store(Protocol):

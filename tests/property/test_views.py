@@ -90,7 +90,7 @@ def test_the_index_lists_what_the_predicate_shows(pasts, linked, query):
 def test_a_limit_cuts_off_the_latest(sent, limit):
     """Of many messages to everybody the first to be due are listed, whichever was sent first."""
     past = [[event] for event in sent]
-    query = Query(Listing.ALL, SCOPES, None, some.NOON, limit)
+    query = Query(Listing.ALL, SCOPES, None, some.NOON, limit, SCOPES)
     items, _ = filled(past, []).inbox(query)
 
     assert scanned(past, [], query, query.now)[:limit] == [(version, codec.message(body)) for version, body in items]
@@ -100,7 +100,7 @@ def test_a_limit_cuts_off_the_latest(sent, limit):
 def test_nothing_becomes_unread_before_the_next_change(pasts, linked, query):
     """Whoever sleeps until then misses nothing; there is none only if nothing ever becomes unread by waiting."""
     store = filled(pasts, linked)
-    unread = Query(Listing.UNREAD, query.scopes, query.session, query.now, 500)
+    unread = Query(Listing.UNREAD, query.scopes, query.session, query.now, 500, query.links)
     change = store.next_change(unread)
     last = query.now + timedelta(days=9) if change is None else change - TICK
     waiting = scanned(pasts, linked, unread, query.now)

@@ -11,7 +11,7 @@ from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import Mailbox, Mount
 from fencepost.mailbox.box import utc_now
 from fencepost.mailbox.errors import UnsupportedFormat
-from fencepost.mailbox.store.opening import file_store
+from fencepost.mailbox.store.opening import file_store, memory_store
 
 COUNT = 80  # more than are pending before the index is fed
 
@@ -261,3 +261,12 @@ def test_an_unknown_event_is_reported(root, filled, kind, data):
         with pytest.raises(UnsupportedFormat):
             box.ack(filled[1], session="s", occurrence=1)
     box.store.close()
+
+
+def test_a_link_counts_whichever_scope_is_read():
+    """What a session continues is said by all mounts, also for a listing of one of them."""
+    box = Mailbox(memory_store(), [Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")])
+    box.link("ben", "dan")
+    sent = box.send("Look at the build.", target="/user", conversation="dan")
+
+    assert [sent.message.id] == [item.message.id for item in box.list(session="ben", target="/user").items]
