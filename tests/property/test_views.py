@@ -28,6 +28,7 @@ queries = st.builds(
     some.sessions_or_none,
     some.near_moments,
     st.integers(1, 4),
+    st.just(SCOPES),
 )
 
 
