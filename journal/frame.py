@@ -45,15 +45,6 @@ _sha256 = hashlib.sha256
 
 
 @attrs.frozen(slots=False)
-class Slot:
-    """What the header says of one event, and where its bytes are."""
-
-    offset: int
-    length: int
-    commit: str
-
-
-@attrs.frozen(slots=False)
 class Header:
     """
     A frame whose header proves itself, whatever has become of its payload.
