@@ -142,8 +142,8 @@ class FileJournal:
         """Append a batch whole, and return once it is durable; see `fencepost.journal.port.Journal`."""
         with self.locked():
             commit = self._append_locked(batch, expect)
-            epoch = self._watermark.epoch
-        self._sync.settle(commit.end, epoch)
+            place, epoch = self._known, self._watermark.epoch
+        self._sync.settle(place, epoch)
         return commit
 
     def refresh(self) -> int:
@@ -245,11 +245,15 @@ class FileJournal:
         """
         self._check_handle()
         try:
-            with self._lock.held(self._lock_wait_ms, self._holder), self._mutex:
-                self._check_handle()
-                self._watermark.follow()
-                self._watermark.holder = self._pid
-                yield
+            self._lock.acquire(self._lock_wait_ms, self._holder)
+            try:
+                with self._mutex:
+                    self._check_handle()
+                    self._watermark.follow()
+                    self._watermark.holder = self._pid
+                    yield
+            finally:
+                self._lock.release()
         except OSError as error:
             raise failure(error, self.root) from error
 
@@ -302,8 +306,9 @@ class FileJournal:
         versions = []
         for event in batch.events:
             stream = (event.scope, event.stream)
-            at[stream] = at[stream] + 1 if stream in at else self._version(stream) + 1
-            versions.append(at[stream])
+            before = at.get(stream)
+            at[stream] = version = (self._version(stream) if before is None else before) + 1
+            versions.append(version)
         return versions
 
     def _fresh_keys(self, batch: Batch) -> list[str | None]:

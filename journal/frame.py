@@ -36,10 +36,9 @@ BATCH_BYTES_MAX: Final = 256 << 20
 _SPACE, _OPEN, _COMMA = b" [,"
 _PREFIX: Final = re.compile(rb"([0-9a-f]{64}) ([0-9]{8}) ([0-9]{9}) ")
 _PREFIX_BYTES: Final = 64 + 1 + 8 + 1 + 9 + 1
-#: A slot is `{"salt":"<32 hex>","data":<JSON>}`.
-_SLOT_HEAD: Final = b'{"salt":"'
-_SLOT_MID: Final = b'","data":'
-_DATA_FROM: Final = len(_SLOT_HEAD) + 32 + len(_SLOT_MID)
+#: A slot is the salt, in 32 hex digits, and the data.
+_SLOT: Final = b'{"salt":"%b","data":%b}'
+_DATA_FROM: Final = len(_SLOT % (bytes(32), b"")) - 1
 
 _sha256 = hashlib.sha256
 
@@ -111,16 +110,13 @@ def encode(
     Raises:
         BatchTooLarge: One frame cannot carry it.
     """
-    slots = [
-        b"".join((_SLOT_HEAD, salt.encode(), _SLOT_MID, event.data, b"}"))
-        for event, salt in zip(batch.events, salts, strict=True)
-    ]
-    size_bytes = sum(map(len, slots))
-    if not 0 < len(slots) <= BATCH_EVENTS_MAX or size_bytes > BATCH_BYTES_MAX:
-        limit = f"1 to {BATCH_EVENTS_MAX} events, {BATCH_BYTES_MAX} bytes"
-        raise BatchTooLarge(events=len(slots), size_bytes=size_bytes, limit=limit)
+    slots = []
     entries = []
-    for event, slot, version, mac in zip(batch.events, slots, versions, macs, strict=True):
+    size_bytes = 0
+    for event, salt, version, mac in zip(batch.events, salts, versions, macs, strict=True):
+        slot = _SLOT % (salt.encode(), event.data)
+        slots.append(slot)
+        size_bytes += len(slot)
         entry: dict[str, Any] = {
             "scope": event.scope,
             "stream": event.stream,
@@ -132,6 +128,9 @@ def encode(
         if mac is not None:
             entry["key"] = mac
         entries.append(entry)
+    if not 0 < len(slots) <= BATCH_EVENTS_MAX or size_bytes > BATCH_BYTES_MAX:
+        limit = f"1 to {BATCH_EVENTS_MAX} events, {BATCH_BYTES_MAX} bytes"
+        raise BatchTooLarge(events=len(slots), size_bytes=size_bytes, limit=limit)
     fields: dict[str, Any] = {
         "prev": prev,
         "seq": seq,
@@ -146,7 +145,7 @@ def encode(
     payload_bytes = size_bytes + len(slots) + 1
     rest = b"%08d %09d %b" % (len(header), payload_bytes, header)
     digest = _sha256(rest).hexdigest()
-    return digest, b"".join((digest.encode(), b" ", rest, b" [", b",".join(slots), b"]\n"))
+    return digest, b"%b %b [%b]\n" % (digest.encode(), rest, b",".join(slots))
 
 
 def _read_header(buffer: bytes, offset: int) -> tuple[str, dict[str, Any], int, int] | None:
@@ -246,12 +245,13 @@ def recorded(
     """What `commit_at` reads back from a frame that was just encoded and written, without reading it back."""
     at = batch.at.isoformat()[:-6] + "Z"
     digest, line = frame
-    events = tuple(
-        Event(seq, at, batch.actor, event.scope, event.stream, version, event.type, event.data, mac)
-        for seq, (event, version, mac) in enumerate(zip(batch.events, versions, macs, strict=True), prev.seq + 1)
-    )
-    meanings = tuple(event.meaning for event in batch.events)
-    return Commit(events, prev.digest, digest, segment, offset, offset + len(line), meanings)
+    seq = prev.seq
+    events, meanings = [], []
+    for event, version, mac in zip(batch.events, versions, macs, strict=True):
+        seq += 1
+        events.append(Event(seq, at, batch.actor, event.scope, event.stream, version, event.type, event.data, mac))
+        meanings.append(event.meaning)
+    return Commit(tuple(events), prev.digest, digest, segment, offset, offset + len(line), tuple(meanings))
 
 
 def has_zero_piece(buffer: bytes, begin: int, end: int) -> bool:

@@ -104,7 +104,7 @@ class FileLock:
             there = os.stat(self.path)
         except FileNotFoundError:
             return False
-        return (there.st_ino, there.st_dev) == self._file
+        return there.st_ino == self._file[0] and there.st_dev == self._file[1]
 
     def try_acquire(self) -> bool:
         """Take the lock if nobody holds it."""
@@ -131,6 +131,8 @@ class FileLock:
             JournalBusy: It was held all the while.
             JournalUnavailable: The file cannot be locked at all.
         """
+        if self.try_acquire():
+            return
         deadline = time.monotonic() + wait_ms / 1000
         pause_s = _RETRY_FIRST_S
         if self._threads.acquire(timeout=wait_ms / 1000):

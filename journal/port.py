@@ -23,7 +23,7 @@ class Heads(Protocol):
         """The place up to which the events have been taken in."""
 
     def version(self, stream: Stream, /) -> int:
-        """The version of a stream there; 0 where it has no event."""
+        """The version of a stream at the checkpoint last asked for, or at a later one; 0 where it has no event."""
 
     def knows_key(self, digest: str, /) -> bool:
         """Does an event there carry the idempotency key of that digest?"""

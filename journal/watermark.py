@@ -115,6 +115,7 @@ class Watermark:
         self._map_page()
         folder = os.stat(os.path.dirname(path) or ".").st_ino
         self._owner = [_LAYOUT, boot_id(), int(store_id.replace("-", "")[:16], 16), folder]
+        self._written: tuple[bytes, Mark | None] = (b"", None)
 
     def _map_page(self) -> None:
         flags = (os.O_RDWR | os.O_CREAT if self._write else os.O_RDONLY) | os.O_CLOEXEC
@@ -168,6 +169,8 @@ class Watermark:
         for _ in range(3):
             checksum = words[_CHECKSUM]
             raw = self._map[: _CHECKSUM * 8]
+            if raw == self._written[0]:
+                return self._written[1]
             if words[_CHECKSUM] == checksum and zlib.crc32(raw) == checksum:
                 break
         else:
@@ -184,6 +187,7 @@ class Watermark:
         raw = _HEAD.pack(*self._owner, *mark.store, *where) + bytes.fromhex(mark.digest)
         self._map[: len(raw)] = raw
         self._words[_CHECKSUM] = zlib.crc32(raw)
+        self._written = (raw, mark)
 
     @property
     def seq(self) -> int:

@@ -21,6 +21,8 @@ from fencepost.journal.watermark import Mark, Watermark
 
 #: A look at the first bytes of a frame: its digest.
 _LOOK_BYTES: Final = 64
+#: A frame this short is read whole to look at both of its ends at once.
+_SHORT_BYTES: Final = 8 << 10
 
 
 class Writer:
@@ -56,7 +58,7 @@ class Writer:
             with self._sync.held():
                 return self._begin(store, mark.seq, mark.digest)
         if mark.store != store:
-            mark.store = store
+            mark = Mark(store, mark.segment, mark.inode, mark.seq, mark.offset, mark.last, mark.digest)
             self._watermark.write(mark)
         return mark
 
@@ -94,8 +96,14 @@ class Writer:
         """Is the last frame where the mark says, and nothing behind it?"""
         if not self._segments.is_file(mark.segment, mark.inode) or self._segments.inode(mark.segment) != mark.inode:
             return False
-        behind = self._segments.read(mark.segment, mark.offset, _LOOK_BYTES)
-        return behind.count(0) == len(behind) and self._last_stands(mark)
+        begin = mark.last
+        if mark.offset - begin > _SHORT_BYTES:
+            begin = mark.offset
+            if not self._last_stands(mark):
+                return False
+        seen = self._segments.read(mark.segment, begin, mark.offset - begin + _LOOK_BYTES)
+        behind = mark.offset - begin
+        return (not behind or seen.startswith(mark.digest.encode())) and seen.count(0, behind) == len(seen) - behind
 
     def _last_stands(self, mark: Mark) -> bool:
         last = self._segments.read(mark.segment, mark.last, _LOOK_BYTES)

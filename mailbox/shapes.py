@@ -55,7 +55,7 @@ def text(value: str, field: str, limit_bytes: int) -> str:
     if nul >= 0:
         raise InvalidText(field=field, what="a NUL character", position=nul)
     try:
-        size_bytes = len(value.encode())
+        size_bytes = len(value) if value.isascii() else len(value.encode())
     except UnicodeEncodeError as error:
         raise InvalidText(field=field, what="half a surrogate pair", position=error.start) from error
     if size_bytes > limit_bytes:
@@ -188,6 +188,8 @@ def choice(value: str | E, field: str, kind: type[E]) -> E:
     Raises:
         InvalidChoice: It is neither.
     """
+    if isinstance(value, kind):
+        return value
     try:
         return kind(value)
     except ValueError as error:

@@ -17,7 +17,6 @@ from fencepost.mailbox.shapes import whole_number
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 #: No relative delay can be longer: it would lead past the year 9999 from any time since 1970.
 DELAY_SECONDS_MAX: Final = 253_402_300_799
-_MICROSECOND: Final = timedelta(microseconds=1)
 _ISO: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))?\s*([Zz]|[+-]\d\d:?\d\d)?", re.ASCII
 )
@@ -30,7 +29,8 @@ def show(moment: datetime) -> str:
 
 def micros(moment: datetime) -> int:
     """Microseconds since 1970, the form in which the index orders times."""
-    return (moment - EPOCH) // _MICROSECOND
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def utc(moment: datetime, field: str) -> datetime:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
-
-import attrs
+from typing import NamedTuple
 
 from fencepost.mailbox.lifecycle import is_available, is_unread
 from fencepost.mailbox.message import Message, Status
@@ -56,18 +55,18 @@ def order(message: Message) -> tuple[datetime, datetime, str]:
 class Standing(enum.IntEnum):
     """What a listing needs to know of a message whatever the time is."""
 
-    PENDING = 0  # open; unread from `Place.ready` on
+    PENDING = 0  # open; unread once it is due
     READ = 1  # open; acknowledged, so it never becomes unread by waiting
     CLOSED = 2
+    CLAIMED = 3  # open; unread again once the lease has run out too
 
 
-@attrs.frozen
-class Place:
+class Place(NamedTuple):
     """
     Where a message stands in an index: `shows` and `order` as columns.
 
-    Times are microseconds since 1970.  A pending message is unread when
-    `ready <= now`; an open one is available when `due <= now`.
+    Times are microseconds since 1970.  An open message is available when
+    `due <= now`; a pending or claimed one is unread when `ready <= now`.
     """
 
     standing: Standing
@@ -78,13 +77,14 @@ class Place:
 
 def place(message: Message) -> Place:
     """The columns under which an index keeps the message."""
-    due = micros(message.due_at)
-    ready = due
+    letter = message.letter
+    due = ready = micros(message.due_at)
+    created = due if message.due_at is letter.created_at else micros(letter.created_at)
     if message.status is not Status.OPEN:
         standing = Standing.CLOSED
     elif message.lease is not None:
-        standing = Standing.PENDING
+        standing = Standing.CLAIMED
         ready = max(due, micros(message.lease.until))
     else:
         standing = Standing.READ if message.reading is not None else Standing.PENDING
-    return Place(standing, due, micros(message.letter.created_at), ready)
+    return Place(standing, due, created, ready)

@@ -15,27 +15,28 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final
 
-PENDING, READ, CLOSED = 0, 1, 2  # views.Standing, which would import too much here
+PENDING, READ, CLOSED, CLAIMED = range(4)  # views.Standing, which would import too much here
 
-#: Listing -> the standings it looks at, and what else must hold.
-_ASKS: Final[dict[str, tuple[tuple[int, ...], str]]] = {
-    "unread": ((PENDING,), "AND due <= :now AND ready <= :now"),
-    "open": ((PENDING, READ), "AND due <= :now"),
-    "scheduled": ((PENDING, READ), "AND due > :now"),
-    "closed": ((CLOSED,), ""),
-    "all": ((PENDING, READ, CLOSED), ""),
+_ITEM: Final = "SELECT due, created, path, version, body FROM document WHERE "
+_HERE: Final = "scope = :scope AND conversation = :conversation AND standing = "
+_FIRST: Final = " ORDER BY due, created, path LIMIT :limit"
+_DUE: Final = f"{_ITEM}{_HERE}:standing AND due <= :now{_FIRST}"
+_LATER: Final = f"{_ITEM}{_HERE}:standing AND due > :now{_FIRST}"
+_ALL: Final = f"{_ITEM}{_HERE}:standing{_FIRST}"
+#: Claimed messages are also kept by the end of their lease, so that those still worked on need not be passed over.
+_CLAIMED: Final = f"FROM document INDEXED BY claimed WHERE {_HERE}{CLAIMED} AND ready"
+_LAPSED: Final = f"{_ITEM}id IN (SELECT id {_CLAIMED} <= :now{_FIRST}){_FIRST}"
+#: Listing -> which standings it looks at, and how.
+_ASKS: Final[dict[str, tuple[tuple[int, str], ...]]] = {
+    "unread": ((PENDING, _DUE), (CLAIMED, _LAPSED)),
+    "open": ((PENDING, _DUE), (READ, _DUE), (CLAIMED, _DUE)),
+    "scheduled": ((PENDING, _LATER), (READ, _LATER), (CLAIMED, _LATER)),
+    "closed": ((CLOSED, _ALL),),
+    "all": ((PENDING, _ALL), (READ, _ALL), (CLOSED, _ALL), (CLAIMED, _ALL)),
 }
 #: The next due time of what is scheduled, and the next end of a running lease.
-_HERE: Final = "FROM document WHERE scope = :scope AND conversation = :conversation AND standing = 0"
-_NEXT: Final = (
-    f"SELECT min(due) {_HERE} AND due > :now",
-    f"SELECT min(ready) {_HERE} AND due <= :now AND ready > :now",
-)
-_SELECT: Final = (
-    "SELECT due, created, path, version, body FROM document"
-    " WHERE scope = :scope AND conversation = :conversation AND standing = :standing {}"
-    " ORDER BY due, created, path LIMIT :limit"
-)
+_PENDING: Final = f"FROM document WHERE {_HERE}{PENDING} AND due"
+_NEXT: Final = (f"SELECT min(due) {_PENDING} > :now", f"SELECT min(ready) {_CLAIMED} > :now")
 
 
 def select(
@@ -60,13 +61,12 @@ def select(
     Returns:
         The version and the body of each message.
     """
-    standings, condition = _ASKS[listing]
-    query = _SELECT.format(condition)
+    asks = _ASKS[listing]
     found: list[tuple[int, int, str, int, str]] = []
     audience = ("", *conversations)
     for scope in scopes:
         for conversation in audience:
-            for standing in standings:
+            for standing, query in asks:
                 asked = {
                     "scope": scope,
                     "conversation": conversation,

@@ -29,13 +29,16 @@ from fencepost.journal.errors import JournalFull, JournalUnavailable
 from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.journal.recovery import BEGINNING
+from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.events import Linked
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.store.documents import Content, Document, Unreadable, after, body, content_of
 from fencepost.mailbox.views import place
 
 #: The layout of the tables; an index of another layout is made anew.
-LAYOUT: Final = 1
+LAYOUT: Final = 2
+#: Greater than any path of a message.
+_BEYOND: Final = MESSAGES + "~"
 #: For how long one process waits for another that is feeding the same index.
 _BUSY_S: Final = 10.0
 #: SQLite copies its log into the database after this many pages; each time costs two syncs.
@@ -43,7 +46,7 @@ _CHECKPOINT_PAGES: Final = 4_000
 
 _TABLES: Final = """
 CREATE TABLE fed (
-    store TEXT, layout INTEGER, seq INTEGER, digest TEXT, segment INTEGER, offset INTEGER, last INTEGER
+    store TEXT, layout INTEGER, seq INTEGER, digest TEXT, segment INTEGER, offset INTEGER, last INTEGER, newest TEXT
 );
 CREATE TABLE document (
     id INTEGER PRIMARY KEY, scope TEXT, path TEXT, version INTEGER, body TEXT, why TEXT,
@@ -51,6 +54,7 @@ CREATE TABLE document (
 );
 CREATE UNIQUE INDEX address ON document (scope, path);
 CREATE INDEX inbox ON document (scope, conversation, standing, due, created, path) WHERE standing IS NOT NULL;
+CREATE INDEX claimed ON document (scope, conversation, ready, due, created, path) WHERE standing = 3;
 CREATE INDEX unsupported ON document (scope, path) WHERE why IS NOT NULL;
 CREATE TABLE version (document INTEGER, version INTEGER, segment INTEGER, offset INTEGER,
     PRIMARY KEY (document, version)) WITHOUT ROWID;
@@ -95,6 +99,7 @@ class Index:
         self._db: Final = db
         self._mutex = threading.RLock()
         self._file = file_of(path)
+        self._newest = _BEYOND  # the greatest path of a message at the checkpoint, as last asked for
         # Who forgets to close loses nothing: what was fed is committed.
         self._finalizer = weakref.finalize(self, db.close)
         self._finalizer.atexit = False
@@ -161,7 +166,8 @@ class Index:
     def checkpoint(self) -> Checkpoint:
         """The place in the journal up to which the index has been fed."""
         with self._mutex:
-            return Checkpoint(*self._db.execute("SELECT seq, digest, segment, offset FROM fed").fetchone())
+            *place, self._newest = self._db.execute("SELECT seq, digest, segment, offset, newest FROM fed").fetchone()
+            return Checkpoint(*place)
 
     def last_batch(self) -> tuple[int, str, int, int]:
         """Last event, digest, segment and first byte of the last batch that was taken in."""
@@ -175,8 +181,10 @@ class Index:
             return [row[0] for row in self._db.execute("SELECT first FROM segment ORDER BY first")]
 
     def version(self, stream: Stream) -> int:
-        """The version of a stream there; 0 where it has no event."""
+        """The version of a stream at the checkpoint last asked for, or at a later one; 0 where it has no event."""
         with self._mutex:
+            if stream[1].startswith(MESSAGES) and stream[1] > self._newest:
+                return 0  # ids begin with the time: most new ones need no search
             row = self._db.execute("SELECT version FROM document WHERE scope = ? AND path = ?", stream).fetchone()
             return 0 if row is None else int(row[0])
 
@@ -292,7 +300,7 @@ def _connect(path: str) -> sqlite3.Connection:
 def _make_tables(db: sqlite3.Connection, store: str) -> None:
     db.executescript(f"BEGIN; {_TABLES} COMMIT;")
     beginning = attrs.astuple(BEGINNING)
-    db.execute("INSERT INTO fed VALUES (?, ?, ?, ?, ?, ?, 0)", (store, LAYOUT, *beginning))
+    db.execute("INSERT INTO fed VALUES (?, ?, ?, ?, ?, ?, 0, '')", (store, LAYOUT, *beginning))
 
 
 def _content(body: str | None, why: str | None) -> Content:
@@ -363,12 +371,13 @@ class _Feeding:
             self._db.execute("INSERT OR IGNORE INTO sendkey VALUES (?, ?)", (key, self._ids[stream]))
 
     def _write(self, newest: Commit) -> None:
+        messages = (path for _, path in self._ids if path.startswith(MESSAGES))
         self._db.executemany(_UPSERT, [self._row(stream, content) for stream, content in self._contents.items()])
         self._db.executemany("INSERT INTO version VALUES (?, ?, ?, ?)", self._versions)
         self._db.executemany("INSERT OR IGNORE INTO segment VALUES (?)", [(first,) for first in self._segments])
         self._db.execute(
-            "UPDATE fed SET seq = ?, digest = ?, segment = ?, offset = ?, last = ?",
-            (newest.seq, newest.digest, newest.segment, newest.stop, newest.offset),
+            "UPDATE fed SET seq = ?, digest = ?, segment = ?, offset = ?, last = ?, newest = max(newest, ?)",
+            (newest.seq, newest.digest, newest.segment, newest.stop, newest.offset, max(messages, default="")),
         )
 
     def _row(self, stream: Stream, content: Content) -> tuple[object, ...]:

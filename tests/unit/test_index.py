@@ -3,17 +3,22 @@
 import os
 import shutil
 import sqlite3
+from datetime import timedelta
 
 import pytest
 
-from fencepost.journal.errors import FencepostError, JournalCorrupt
+from fencepost.journal.errors import FencepostError, JournalConflict, JournalCorrupt
 from fencepost.journal.event import Batch, NewEvent
-from fencepost.mailbox import Mailbox, Mount
+from fencepost.mailbox import Draft, Mailbox, Mount
 from fencepost.mailbox.box import utc_now
 from fencepost.mailbox.errors import UnsupportedFormat
+from fencepost.mailbox.store import inbox
+from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.opening import file_store, memory_store
+from fencepost.mailbox.store.over_journal import PENDING_MAX
+from fencepost.mailbox.times import micros
 
-COUNT = 80  # more than are pending before the index is fed
+COUNT = PENDING_MAX + 16
 
 
 @pytest.fixture
@@ -270,3 +275,88 @@ def test_a_link_counts_whichever_scope_is_read():
     sent = box.send("Look at the build.", target="/user", conversation="dan")
 
     assert [sent.message.id] == [item.message.id for item in box.list(session="ben", target="/user").items]
+
+
+def steps(store, query):
+    """How many steps of its machine SQLite takes for a question."""
+    counted = []
+    with store._index.reading() as db:
+        db.set_progress_handler(lambda: counted.append(1), 1)
+        query(db)
+        db.set_progress_handler(None, 1)
+    return len(counted)
+
+
+def test_work_in_progress_costs_a_listing_nothing():
+    """However many messages are claimed, looking for unread ones takes the same steps."""
+    store = memory_store()
+    box = Mailbox(store, [Mount("user:me", "/user")])
+    asked = (["user:me"], [], micros(box._clock()) + 1_000_000, 50)
+
+    def claim(count):
+        for receipt in box.send_many([Draft("work", actionable=True)] * count):
+            box.claim(receipt.message.id, session="s", occurrence=1)
+        store.feed()
+        return steps(store, lambda db: inbox.select(db, "unread", *asked))
+
+    assert claim(5) == claim(200)
+
+
+def test_the_newest_id_needs_no_search_and_an_older_one_is_found():
+    """Ids begin with the time, so one behind all others is new; any other is looked up."""
+    store = memory_store()
+    box = Mailbox(store, [Mount("user:me", "/user")])
+    sent = [box.send("x").message.id for _ in range(3)]
+    store.feed()
+    index = store._index
+    index.checkpoint()
+
+    assert [1, 1, 1] == [index.version(("user:me", f"messages/{each}")) for each in sent]
+    assert 0 == index.version(("user:me", "messages/" + "f" * 36))
+    assert [0, 0] == [index.version(("user:me", path)) for path in ("messages/" + "0" * 36, "zoo")]
+
+
+def test_an_index_that_was_not_asked_where_it_stands_looks_everything_up():
+    """Another process may have fed it since the checkpoint that this one knows."""
+    index = Index.in_memory("s")
+    index._db.execute("INSERT INTO document (scope, path, version) VALUES ('user:me', 'messages/a', 7)")
+
+    assert 7 == index.version(("user:me", "messages/a"))
+
+
+def test_an_id_is_used_once(root):
+    """A source of ids that repeats itself is refused, also by a second handle that has fed the index meanwhile."""
+    ids = ["00000000-0000-7000-8000-00000000000f", "00000000-0000-7000-8000-00000000000a"]
+    first, second = (
+        Mailbox(file_store(root), [Mount("user:me", "/user")], new_id=iter(ids * 9).__next__) for _ in "12"
+    )
+    for _ in ids:
+        first.send("mine")
+    first.store.feed()
+
+    with pytest.raises(JournalConflict):
+        second.send("yours")
+    assert ["mine", "mine"] == [receipt.message.letter.body for receipt in second.list().items]
+
+
+def test_what_another_handle_did_is_known_at_once(root):
+    """A document that was kept in mind is not shown again once somebody else has changed it, fed or not."""
+    mine, yours = a_box(root), a_box(root)
+    sent = mine.send("work", actionable=True).message.id
+    for number in range(6):
+        token = mine.claim(sent, session="me", occurrence=number + 1).message.lease.token
+        assert token == yours.view(sent).receipt.message.lease.token
+        yours.snooze(sent, session="me", occurrence=number + 1, token=token, outcome="later", delay_seconds=1)
+        if number % 2:
+            yours.store.feed()
+        if number % 3:
+            mine.store.feed()
+        assert number + 2 == mine.view(sent).receipt.message.occurrence
+        ahead(mine, yours)
+
+
+def ahead(*boxes):
+    """The next reminder is due."""
+    for box in boxes:
+        clock = box._read_clock
+        box._read_clock = lambda clock=clock: clock() + timedelta(seconds=2)
