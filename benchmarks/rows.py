@@ -12,7 +12,7 @@ from fencepost.mailbox.store import over_journal
 
 SQLITE, PERSIST, LITE, REFERENCE = "SQLite", "persist-queue", "litequeue", "neosian file store"
 SUBJECTS = {SQLITE: "PlainSqlite", PERSIST: "PersistQueue", LITE: "LiteQueue", REFERENCE: "Reference"}
-#: Batches that wait for the index before it is fed.  A round of so many has a whole feeding in it.
+#: Events that wait for the index before it is fed.  A round of so many has a whole feeding in it.
 BLOCK = max(64, getattr(over_journal, "PENDING_MAX", 64))
 PROCESSES = 8
 

@@ -54,13 +54,12 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
 
 def replay(commits: Iterable[Commit], stop: int | datetime | None = None) -> dict[Stream, Document]:
     """Every document as it stood at a point; see `until`."""
-    contents: dict[Stream, Content] = {}
-    versions: dict[Stream, int] = {}
+    found: dict[Stream, tuple[int, Content | None]] = {}
+    nothing = (0, None)
     for event in until(commits, stop):
         stream = (event.scope, event.stream)
-        contents[stream] = after(contents.get(stream), event)
-        versions[stream] = event.version
-    return {stream: Document(*stream, versions[stream], content) for stream, content in contents.items()}
+        found[stream] = (event.version, after(found.get(stream, nothing)[1], event))
+    return {stream: Document(*stream, version, content) for stream, (version, content) in found.items() if content}
 
 
 def as_json(document: Document | None) -> dict[str, Any] | None:

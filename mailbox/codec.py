@@ -12,15 +12,14 @@ turns that into "unsupported": it is reported and never rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from operator import contains, itemgetter
 from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias, get_args, get_type_hints
 
 import attrs
 import orjson
-from cattrs import BaseValidationError
-from cattrs.gen import make_dict_structure_fn
 from cattrs.preconf.orjson import make_converter
 
 from fencepost.mailbox.events import (
@@ -68,25 +67,46 @@ _DELIVERIES: Final = {each.value: each for each in Delivery}
 SCHEMA: Final = 1
 _OPTIONS: Final = orjson.OPT_UTC_Z
 
-# Values are checked on the way in (`shapes`) and every byte of the journal is proven by its digest, so a full report on
-# each field would only make replay slower.
 _converter = make_converter(detailed_validation=False, forbid_extra_keys=True)
-_converter.register_structure_hook(datetime, lambda value, _: _moment(value))
 _converter.register_unstructure_hook(datetime, lambda value: value)  # orjson writes it, with OPT_UTC_Z
 
 
-def _structure(kind: Any) -> Any:
-    if kind is Sent:
-        return _sent
-    hook = make_dict_structure_fn(kind, _converter, _cattrs_detailed_validation=False)
-    _converter.register_structure_hook(kind, hook)
-    return hook
+class _Shape:
+    """
+    The fields that a JSON object must have, and the types of each.
+
+    Values are checked on the way in (`shapes`) and every byte of the journal is proven by its digest, so all that is
+    asked here is whether this version knows the form; nothing is turned from one type into another.
+    """
+
+    def __init__(self, types: Mapping[str, frozenset[type]]) -> None:
+        self._types = tuple(types.values())
+        self._count = len(types)
+        self._pick = itemgetter(*types) if len(types) > 1 else lambda fields: tuple(fields[name] for name in types)
+        self._seen: set[tuple[type, ...]] = set()
+
+    def values(self, fields: Json) -> tuple[Any, ...]:
+        """
+        The values, in the order of the shape.
+
+        Raises:
+            KeyError, TypeError, ValueError: It has other fields, or a value of another type.
+        """
+        if len(fields) != self._count:
+            raise ValueError("other fields")
+        values: tuple[Any, ...] = self._pick(fields)
+        types = tuple(map(type, values))
+        if types not in self._seen:
+            if not all(map(contains, self._types, types)):
+                raise TypeError(types)
+            self._seen.add(types)  # there are few, and looking one up is half the work of checking it
+        return values
 
 
-def _json_types(kind: Any) -> tuple[tuple[str, frozenset[type]], ...]:
-    """For each field of a class the types that its JSON may have; nothing is turned from one into another."""
+def _types(kind: Any) -> dict[str, frozenset[type]]:
+    """For each field of a class the types that its JSON may have."""
     hints = get_type_hints(kind)
-    return tuple((field.name, _json_type(hints[field.name])) for field in attrs.fields(kind))
+    return {field.name: _json_type(hints[field.name]) for field in attrs.fields(kind)}
 
 
 def _json_type(hint: Any) -> frozenset[type]:
@@ -97,14 +117,31 @@ def _json_type(hint: Any) -> frozenset[type]:
     return frozenset((hint if hint in (int, bool, NoneType) else str,))
 
 
-_LETTER_TYPES: Final = _json_types(Letter)
-_CONTEXT_TYPES: Final = _json_types(Context)
-_KEY_TYPES: Final = _json_types(Idempotency)
-#: The keys of a format-1 body, beside those of a letter.
-_BODY_TYPES: Final = (
-    *_LETTER_TYPES,
-    *(
-        (name, _json_type(hint))
+def _reader(kind: type[Event]) -> Callable[[Json], Event]:
+    """What makes an event of that class from the fields of its JSON."""
+    shape = _Shape(_types(kind))
+    hints = get_type_hints(kind)
+    moments = [place for place, field in enumerate(attrs.fields(kind)) if hints[field.name] is datetime]
+
+    def read(fields: Json) -> Event:
+        values = [*shape.values(fields)]
+        for place in moments:
+            values[place] = _moment(values[place])
+        return kind(*values)
+
+    return read
+
+
+_CONTEXT: Final = _Shape(_types(Context))
+_LETTER: Final = _Shape(_types(Letter))
+_IDEMPOTENCY: Final = _Shape(_types(Idempotency))
+_LETTER_FIELDS: Final = itemgetter(*(name for name in _types(Letter) if name != "context"))
+_SENT: Final = _Shape(_types(Sent))
+#: A format-1 body, and the reference that may be left out of it.
+_BODY: Final = _Shape(
+    _types(Letter)
+    | {
+        name: _json_type(hint)
         for name, hint in {
             "format": int,
             "due_at": str,
@@ -121,7 +158,7 @@ _BODY_TYPES: Final = (
             "wake_until": str | None,
             "wake_accepted": bool,
         }.items()
-    ),
+    }
 )
 #: Keys that are all there or all null.
 _TOGETHER: Final = (
@@ -145,20 +182,17 @@ def decode(name: str, data: bytes) -> Event:
     Raises:
         UnknownForm: The name, the schema or the shape is not one that this version knows.
     """
-    known = _EVENT_TYPES.get(name)
+    known = _READERS.get(name)
     if known is None:
         raise UnknownForm(f"an event {name!r}")
-    kind, structure, types = known
     try:
         fields = orjson.loads(data)
         schema = fields.pop("schema", None)
         if schema != SCHEMA:
             raise UnknownForm(f"an event {name!r} of schema {schema!r}")
-        _check(fields, types)
-        event: Event = structure(fields, kind)
-    except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+        return known(fields)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UnknownForm(f"an event {name!r} of another shape") from error
-    return event
 
 
 def body(message: Message) -> Json:
@@ -224,7 +258,7 @@ def message(raw: bytes | str) -> Message:
     if not isinstance(flat, dict) or flat.get("format") != FORMAT:
         raise UnknownForm(f"a document of format {flat.get('format')!r}" if isinstance(flat, dict) else "no object")
     try:
-        _check({"context": None, **flat}, _BODY_TYPES)
+        _BODY.values({"context": None, **flat})
         for halves in _TOGETHER:
             if len({flat[half] is None for half in halves}) > 1:
                 raise ValueError(halves)
@@ -238,15 +272,6 @@ def kept(raw: str) -> Message:
     return _message(orjson.loads(raw))
 
 
-def _check(fields: Json, types: tuple[tuple[str, frozenset[type]], ...]) -> None:
-    """Are these exactly the fields, of these types?"""
-    if len(fields) != len(types):
-        raise ValueError("other fields")
-    for name, allowed in types:
-        if type(fields[name]) not in allowed:
-            raise TypeError(name)
-
-
 def _moment(text: str) -> datetime:
     """A time that is written as all times here are: in UTC, and saying so."""
     moment = datetime.fromisoformat(text)
@@ -255,45 +280,32 @@ def _moment(text: str) -> datetime:
     return moment
 
 
-def _sent(fields: Json, _: object) -> Sent:
-    """By hand, because folding a journal spends much of its time here."""
-    letter, key = fields["letter"], fields["idempotency"]
-    _check(letter, _LETTER_TYPES)
-    if key is not None:
-        _check(key, _KEY_TYPES)
-    sent_once = None if key is None else Idempotency(**key)
-    return Sent(_letter(letter), _moment(fields["due_at"]), sent_once)
+def _sent(fields: Json) -> Sent:
+    letter, due_at, key = _SENT.values(fields)
+    sent_once = None if key is None else Idempotency(*_IDEMPOTENCY.values(key))
+    return Sent(_letter(_LETTER.values(letter)), _moment(due_at), sent_once)
 
 
-def _letter(fields: Json) -> Letter:
-    context = fields.get("context")
-    return Letter(
-        fields["id"],
-        fields["scope"],
-        fields["conversation"],
-        fields["turn"],
-        fields["source"],
-        fields["about"],
-        fields["about_turn"],
-        fields["actor"],
-        fields["body"],
-        _moment(fields["created_at"]),
-        _DELIVERIES[fields["delivery"]],
-        fields["actionable"],
-        None if context is None else _context(context),
-    )
+def _letter(values: tuple[Any, ...]) -> Letter:
+    created_at, delivery, actionable, context = values[-4:]
+    there = None if context is None else _context(context)
+    fields = (*values[:-4], _moment(created_at), _DELIVERIES[delivery], actionable, there)
+    return Letter(*fields)
+
+
+def _letter_of(flat: Json) -> tuple[Any, ...]:
+    """The part of a body that is the letter's."""
+    return (*_LETTER_FIELDS(flat), flat.get("context"))
 
 
 def _context(fields: Json) -> Context:
-    whole = {"change_id": None, **fields}  # in a document it is left out where there is none
-    _check(whole, _CONTEXT_TYPES)
-    return Context(**whole)
+    return Context(*_CONTEXT.values({"change_id": None, **fields}))  # a document leaves it out where there is none
 
 
 def _message(flat: Json) -> Message:
     moment = datetime.fromisoformat
     return Message(
-        _letter(flat),
+        _letter(_letter_of(flat)),
         moment(flat["due_at"]),
         flat["occurrence"],
         Status(flat["status"]),
@@ -317,7 +329,7 @@ def link(raw: bytes | str) -> Linked:
     return _converter.structure(orjson.loads(raw), Linked)
 
 
-#: Name -> class, its structure function, and its fields with the types that their JSON may have.
-_EVENT_TYPES: Final[dict[str, Any]] = {
-    name: (kind, _structure(kind), _json_types(kind)) for kind, name in EVENT_NAMES.items()
+#: The stored name of an event -> what makes it from the fields of its JSON.
+_READERS: Final[Mapping[str, Callable[[Json], Event]]] = {
+    name: _sent if kind is Sent else _reader(kind) for kind, name in EVENT_NAMES.items()
 }

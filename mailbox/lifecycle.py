@@ -100,14 +100,15 @@ MOVES: Final[Mapping[Stage, Mapping[type[MessageEvent], Stage]]] = {
 }
 
 
+_OPEN: Final = Status.OPEN  # folding asks for it at every event, and an enumeration answers slowly
+
+
 def stage(message: Message | None) -> Stage:
     """The stage that a message stands in; `Stage.NONE` before it was sent."""
     if message is None:
         return Stage.NONE
-    if message.status is Status.DONE:
-        return Stage.DONE
-    if message.status is Status.CANCELLED:
-        return Stage.CANCELLED
+    if message.status is not _OPEN:
+        return Stage.DONE if message.status is Status.DONE else Stage.CANCELLED
     if message.lease is not None:
         return Stage.CLAIMED
     return Stage.READ if message.reading is not None else Stage.UNREAD

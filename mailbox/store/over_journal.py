@@ -23,7 +23,7 @@ from fencepost.mailbox.store.index import Index, Unusable, translated
 from fencepost.mailbox.store.port import Query, Unsupported
 from fencepost.mailbox.times import EPOCH, micros
 
-#: The index is fed once so many batches wait for it.  One SQLite transaction for each would double the cost of a send;
+#: The index is fed once so many events wait for it.  One SQLite transaction for each would double the cost of a send;
 #: 256 cost two thirds of what 64 do, and more gain nothing.
 PENDING_MAX: Final = 256
 #: So many documents are kept in mind as they stood: what is claimed is mostly completed next.
@@ -65,6 +65,7 @@ class JournalStore:
         self._remembered_epoch = -1
         forks.register(self)
         self._ask(lambda: journal.attach(self._index))
+        self._fed = self._ask(lambda: self._index.checkpoint().seq)  # the last event that was fed, as far as is known
         self.feed()
 
     def renew_in_child(self) -> None:
@@ -120,10 +121,10 @@ class JournalStore:
         """See `fencepost.mailbox.store.port.Store`."""
         if self.damage is not None:
             raise self.damage
-        self._ask(lambda: self._journal.append(batch, expect))  # the journal asks the index before it writes
+        commit = self._ask(lambda: self._journal.append(batch, expect))  # the journal asks the index before it writes
         self._keep_in_mind(batch, expect)
         self._appended = time.monotonic()
-        if len(self._journal.pending()) >= PENDING_MAX:
+        if commit.seq - self._fed >= PENDING_MAX:
             self._feed_if_possible()
         elif self._timer is None:
             self._look_again(IDLE_S)
@@ -231,6 +232,7 @@ class JournalStore:
             if owed:
                 self._ask(lambda: self._index.take_in(owed))
                 self._ask(self._journal.trim)
+                self._fed = owed[-1].seq
                 self._latest.clear()  # what others have appended is in the index now, and in no pending event
 
     def _refresh(self) -> int:
