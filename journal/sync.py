@@ -2,8 +2,8 @@
 One sync for all who wait.
 
 Whoever finds the sync lock free syncs for everybody and moves the watermark;
-the others watch it.  Nobody queues for the lock: a queue would sync once for
-each of its members.
+the others sleep until it should have ended, and look.  Nobody queues for the
+lock: a queue would sync once for each of its members.
 
 A failed sync is never tried again, because the kernel may have marked the
 pages clean.  It poisons the watermark, which stops every process, and the next
@@ -24,9 +24,9 @@ from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock
 from fencepost.journal.segments import Segments
 from fencepost.journal.watermark import Mark, Watermark
 
-#: How often a follower looks at the watermark: well below the time that a sync takes.
+#: How long a follower sleeps at least before it looks again; below the time that a sync takes.
 _LOOK_S: Final = 0.000_05
-#: And when it takes long: so often that nobody waits noticeably, and so seldom that it costs nothing.
+#: And at most: so short that nobody waits noticeably for a sync that ends before it should.
 _LOOK_MOST_S: Final = 0.005
 #: No disk takes longer to sync; a process that was stopped while it syncs may.
 WAIT_S: Final = 60
@@ -40,6 +40,7 @@ class Sync:
         self._watermark = watermark
         self._segments = segments
         self._disk = disk
+        self._took_ns = 0  # the last sync of this process
 
     def settle(self, place: Checkpoint, epoch: int) -> None:
         """
@@ -61,8 +62,9 @@ class Sync:
                 if time.monotonic() > give_up:
                     why = f"another process has been syncing for {WAIT_S} s"
                     raise SyncFailed(path=self._segments.folder, why=why)
-                time.sleep(pause_s)
-                pause_s = min(pause_s * 1.05, _LOOK_MOST_S)
+                left_s = (watermark.sync_ends - time.monotonic_ns()) / 1e9
+                time.sleep(min(max(left_s, pause_s), _LOOK_MOST_S))
+                pause_s *= 1.5  # it takes longer than the last one
                 continue
             try:
                 self._check(epoch)  # nothing is taken back while the sync lock is held
@@ -92,6 +94,8 @@ class Sync:
         Raises:
             SyncFailed: The disk did not confirm it.
         """
+        began = time.monotonic_ns()
+        self._watermark.sync_ends = began + self._took_ns
         try:
             self._disk.sync_data(self._segments.fd(segment))
         except OSError as error:
@@ -99,3 +103,4 @@ class Sync:
             why = error.strerror or str(error)
             raise SyncFailed(path=self._segments.path(segment), why=why) from error
         self._watermark.durable = seq
+        self._took_ns = time.monotonic_ns() - began

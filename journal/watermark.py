@@ -42,7 +42,7 @@ _FILE_INODE, _FILE_MTIME, _SEGMENT, _SEGMENT_INODE, _SEQ, _OFFSET, _LAST, _DIGES
 )
 _HEAD: Final = struct.Struct("=11Q")
 # Words that stand alone.
-_DURABLE, _POISON, _EPOCH, _HOLDER, _ROTATING = 16, 17, 18, 19, 20
+_DURABLE, _POISON, _EPOCH, _HOLDER, _ROTATING, _SYNC_ENDS = 16, 17, 18, 19, 20, 21
 _EPOCH_MASK: Final = 2**63 - 1
 
 
@@ -243,3 +243,12 @@ class Watermark:
     @holder.setter
     def holder(self, pid: int) -> None:
         self._words[_HOLDER] = pid
+
+    @property
+    def sync_ends(self) -> int:
+        """When the sync that runs is expected to end, in nanoseconds of the monotonic clock; a guess."""
+        return self._words[_SYNC_ENDS]
+
+    @sync_ends.setter
+    def sync_ends(self, moment: int) -> None:
+        self._words[_SYNC_ENDS] = moment
