@@ -10,20 +10,19 @@ based on is durable, so nothing that anybody was told can be taken back.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
 
 import attrs
 
-from fencepost.journal.errors import JournalConflict, JournalUnavailable
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, commands, errors, shapes, times
-from fencepost.mailbox.addresses import MESSAGES, Mount, Mounts, link_path
+from fencepost.mailbox.addresses import MESSAGES, Mount, link_path
+from fencepost.mailbox.caller import Caller, utc_now
 from fencepost.mailbox.decide import decide
 from fencepost.mailbox.drafts import Draft, prepare
 from fencepost.mailbox.events import Linked, MessageEvent
@@ -37,19 +36,8 @@ from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX, Listing
 LEASE: Final = timedelta(minutes=30)
 #: How long a receiver may take to hand a message to its client.
 HOLD: Final = timedelta(seconds=60)
-#: Others were quicker so many times in a row before a command gives up.
-ATTEMPTS_MAX: Final = 64
-#: How much longer to wait before each of them.
-_PAUSE_S: Final = 0.000_1
 #: How often `wait` looks at the shared watermark, which is memory and not disk.
 LOOK_S: Final = 0.025
-
-T = TypeVar("T")
-
-
-def utc_now() -> datetime:
-    """The time, aware, in UTC."""
-    return datetime.now(UTC)
 
 
 def new_secret() -> str:
@@ -97,14 +85,7 @@ class History:
     versions: tuple[Receipt, ...]
 
 
-@attrs.define
-class _Told:
-    """Whether what an answer is based on is durable."""
-
-    stands: bool = False
-
-
-class Mailbox:
+class Mailbox(Caller):
     """
     The mailbox of one caller: a store, the scopes it may use, and who it is.  Threads may share it.
 
@@ -132,19 +113,12 @@ class Mailbox:
         new_id: Callable[[], str] = new_message_id,
         new_token: Callable[[], str] = new_secret,
     ) -> None:
-        self.store: Final = store
-        self.mounts: Final = Mounts(mounts)
-        self._actor = shapes.actor(actor)
+        super().__init__(store, mounts, actor, clock)
         if lease <= timedelta(0):
             raise errors.InvalidNumber(field="lease", value=str(lease)[:40], least=1, most=shapes.NUMBER_MAX)
         self._lease = lease
-        self._read_clock = clock
         self._new_id = new_id
         self._new_token = new_token
-
-    def _clock(self) -> datetime:
-        """One reading of the clock, which must say where it is."""
-        return times.utc(self._read_clock(), "clock")
 
     # --- sending ---------------------------------------------------------------------------------------
 
@@ -224,21 +198,6 @@ class Mailbox:
         elif not self.store.settle(epoch):
             return None
         return [answer or self._answer(send) for send, answer in zip(sends, answers, strict=True)]
-
-    def _until_it_stands(self, attempt: Callable[[], T | None]) -> T:
-        """Try again while others were quicker, or what was looked at has been taken back."""
-        conflict: JournalConflict | None = None
-        for count in range(ATTEMPTS_MAX):
-            try:
-                answer = attempt()
-            except JournalConflict as error:
-                conflict = error
-                time.sleep(count * _PAUSE_S)  # whoever was quicker may be in the middle of more
-            else:
-                if answer is not None:
-                    return answer
-        self.store.settle(self.store.epoch())
-        raise conflict or JournalUnavailable(path="the store", why="what it shows is taken back again and again")
 
     def _prepare(self, draft: Draft, now: datetime) -> commands.Send:
         scope = self.mounts.writable(draft.target, new=True).scope
@@ -587,19 +546,6 @@ class Mailbox:
                 told.stands = True
                 return self._append_step(document, message, happened, asked.now)
         return Receipt(document.version, message, repeated=True) if told.stands else None
-
-    @contextlib.contextmanager
-    def _told_when_durable(self) -> Iterator[_Told]:
-        """An answer that is based on what the store shows: a refusal leaves the block only once that is durable."""
-        told = _Told()
-        epoch = self.store.epoch()
-        try:
-            yield told
-        except errors.Refused:
-            if self.store.settle(epoch):
-                raise
-        else:
-            told.stands = told.stands or self.store.settle(epoch)
 
     def _append_step(self, document: Document, message: Message, event: MessageEvent, now: datetime) -> Receipt:
         stream = (document.scope, document.path)

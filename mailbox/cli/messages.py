@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from fencepost.mailbox.box import Mailbox, utc_now
+from fencepost.mailbox.box import Mailbox
+from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import Where, needed, said, storage, whole
 from fencepost.mailbox.message import Delivery, Receipt

@@ -10,7 +10,7 @@ import pytest
 from fencepost.journal.errors import FencepostError, JournalConflict, JournalCorrupt
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import Draft, Mailbox, Mount
-from fencepost.mailbox.box import utc_now
+from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.errors import UnsupportedFormat
 from fencepost.mailbox.store import inbox
 from fencepost.mailbox.store.index import Index

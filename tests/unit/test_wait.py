@@ -7,7 +7,7 @@ import pytest
 from unit import processes
 
 from fencepost.mailbox import Mailbox, Mount, open_store
-from fencepost.mailbox.box import utc_now
+from fencepost.mailbox.caller import utc_now
 
 #: The promise is 100 ms; a busy machine may keep either process from running for longer.
 SOON_S = 1.0
