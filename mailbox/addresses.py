@@ -1,7 +1,7 @@
 """
-Where messages go: scopes, mounts and conversations.
+Where messages and documents go: scopes, mounts and conversations.
 
-A scope is where messages are kept.  A mount gives it a name in this process
+A scope is where they are kept.  A mount gives it a name in this process
 and says what may be done there.  Authority is what is mounted; a session id is
 routing, not proof of who somebody is.
 """
@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from fencepost.mailbox import shapes
-from fencepost.mailbox.errors import InvalidName, ReadOnlyMount, UnknownMount
+from fencepost.mailbox.errors import InvalidName, ReadOnlyMount, ReservedPath, UnknownMount
 
 MESSAGES = "messages/"
 LINKS = "message-links/"
+#: Where the mailbox keeps its own; nobody reads or writes there by path.
+RESERVED = (MESSAGES, LINKS)
 
 
 class Mode(enum.Enum):
@@ -96,6 +98,18 @@ class Mounts:
             raise UnknownMount(target=str(target)[:200], mounted=self.names)
         return mount
 
+    def resolve(self, path: str) -> tuple[Mount, str]:
+        """
+        The mount that a path such as `/project/notes/plan.md` leads through, the longest there is, and what follows.
+
+        Raises:
+            UnknownMount: It leads through none.
+        """
+        for mount in sorted(self._mounts, key=lambda each: -len(each.path)):
+            if path == mount.path or path.startswith(f"{mount.path}/"):
+                return mount, path[len(mount.path) + 1 :]
+        raise UnknownMount(target=path[:200], mounted=self.names)
+
     def readable(self, target: str | None) -> tuple[str, ...]:
         """
         The scopes that a listing reads: the target's, or all that are mounted.
@@ -119,6 +133,34 @@ class Mounts:
         if mount.mode is Mode.READ_ONLY or (new and mount.mode is Mode.EDIT_ONLY):
             raise ReadOnlyMount(target=mount.path, mode=mount.mode.value)
         return mount
+
+
+def is_reserved(path: str) -> bool:
+    """Does the mailbox keep something of its own under that path?"""
+    return path.startswith(RESERVED)
+
+
+def document_path(path: str) -> str:
+    """
+    The path of a memory document within its scope.
+
+    Raises:
+        InvalidName: It is not well formed.
+        ReservedPath: The mailbox keeps its own there.
+    """
+    return unreserved(shapes.path(path))
+
+
+def unreserved(path: str) -> str:
+    """
+    A path, or the beginning of some, where documents may stand.
+
+    Raises:
+        ReservedPath: The mailbox keeps its own there.
+    """
+    if is_reserved(path):
+        raise ReservedPath(path=path)
+    return path
 
 
 def link_path(session: str, parent: str) -> str:

@@ -29,6 +29,7 @@ from fencepost.mailbox.events import (
     Claimed,
     Completed,
     Declined,
+    Deleted,
     Event,
     Idempotency,
     Linked,
@@ -37,8 +38,10 @@ from fencepost.mailbox.events import (
     Reserved,
     Sent,
     Snoozed,
+    Written,
 )
 from fencepost.mailbox.message import FORMAT, Context, Delivery, Lease, Letter, Message, Reading, Reservation, Status
+from fencepost.mailbox.records import Action, Entry, MemoryDocument, Record, Version
 
 Json: TypeAlias = dict[str, Any]
 
@@ -61,6 +64,8 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Accepted: "message.accepted",
     Declined: "message.declined",
     Linked: "session.linked",
+    Written: "document.written",
+    Deleted: "document.deleted",
 }
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
@@ -327,6 +332,30 @@ def link_body(link: Linked) -> bytes:
 def link(raw: bytes | str) -> Linked:
     """A continuation link from its document."""
     return _converter.structure(orjson.loads(raw), Linked)
+
+
+def record_body(record: Record) -> bytes:
+    """What a memory document folds to, as JSON on one line."""
+    return orjson.dumps(_converter.unstructure(record), option=_OPTIONS)
+
+
+def record(raw: bytes | str) -> Record:
+    """What `record_body` has written down."""
+    fields = orjson.loads(raw)
+    fields["action"] = Action(fields["action"])
+    for name in ("created_at", "updated_at"):
+        fields[name] = datetime.fromisoformat(fields[name])
+    return Record(**fields)
+
+
+def shape(value: MemoryDocument | Entry | Version) -> Json:
+    """A memory document, its line in a listing or one of its versions as programs get it."""
+    flat: Json = _converter.unstructure(value)
+    if isinstance(value, Version):
+        flat["action"] = value.action.value
+    if isinstance(value, MemoryDocument):
+        flat["extra"] = {}  # a peer's shape has it; nothing is kept there
+    return flat
 
 
 #: The stored name of an event -> what makes it from the fields of its JSON.

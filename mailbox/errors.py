@@ -2,8 +2,8 @@
 Why the mailbox says no.
 
 Rules for this file: `BadInput` is about what was given, and would be said of
-any message; `Refused` is about the message as it stands.  Neither writes
-anything.
+any message or document; `Refused` is about the one that it names, as it stands.
+Neither writes anything.
 """
 
 from __future__ import annotations
@@ -13,13 +13,24 @@ from fencepost.journal.errors import BadInput, FencepostError
 
 class Refused(FencepostError):
     """
-    The mailbox is fine and the command is well formed, but it does not fit the message as it stands.
+    The mailbox is fine and the command is well formed, but it does not fit what stands there.
 
     Nothing was written.  Differs from `JournalConflict`: repeating the same
     command will be refused again until something else happens.
     """
 
+
+class RefusedMessage(Refused):
+    """What stands there is a message."""
+
     message_id: str
+
+
+class RefusedDocument(Refused):
+    """What stands there, or does not, is a memory document."""
+
+    scope: str
+    path: str
 
 
 # --- what was given -----------------------------------------------------------------------------
@@ -160,6 +171,24 @@ class ReadOnlyMount(BadInput):
     mode: str
 
 
+class ReservedPath(BadInput):
+    """The mailbox keeps messages and links there; they are changed by its own commands alone."""
+
+    code = "reserved_path"
+    sentence = "{path!r} is where the mailbox keeps its own: use its commands, or another path"
+    path: str
+
+
+class InvalidCursor(BadInput):
+    """A cursor that was not given by this listing with these arguments."""
+
+    code = "invalid_cursor"
+    sentence = (
+        "cursor {cursor!r} does not continue this listing: repeat the arguments that it came from, or begin again"
+    )
+    cursor: str
+
+
 class IdempotencyConflict(BadInput):
     """The idempotency key was used before, for something else."""
 
@@ -172,7 +201,7 @@ class IdempotencyConflict(BadInput):
 # --- the message as it stands ----------------------------------------------------------------------
 
 
-class UnknownMessage(Refused):
+class UnknownMessage(RefusedMessage):
     """No message of that id stands in the mounts that were searched."""
 
     code = "unknown_message"
@@ -181,7 +210,7 @@ class UnknownMessage(Refused):
     searched: str
 
 
-class UnsupportedFormat(Refused):
+class UnsupportedFormat(RefusedMessage):
     """
     The message has a format or an event that this fencepost does not know.
 
@@ -194,7 +223,7 @@ class UnsupportedFormat(Refused):
     why: str
 
 
-class StaleOccurrence(Refused):
+class StaleOccurrence(RefusedMessage):
     """The message was snoozed since the caller read it; what it read is over."""
 
     code = "stale_occurrence"
@@ -203,7 +232,7 @@ class StaleOccurrence(Refused):
     current: int
 
 
-class Closed(Refused):
+class Closed(RefusedMessage):
     """The message is done or cancelled."""
 
     code = "closed"
@@ -211,7 +240,7 @@ class Closed(Refused):
     status: str
 
 
-class NotRecipient(Refused):
+class NotRecipient(RefusedMessage):
     """The message is addressed to a conversation that this session neither is nor continues."""
 
     code = "not_recipient"
@@ -223,7 +252,7 @@ class NotRecipient(Refused):
     session: str
 
 
-class NotDue(Refused):
+class NotDue(RefusedMessage):
     """The message is not due yet.  At its due time exactly, it is."""
 
     code = "not_due"
@@ -231,14 +260,14 @@ class NotDue(Refused):
     due_at: str
 
 
-class NotActionable(Refused):
+class NotActionable(RefusedMessage):
     """An informational message holds no work to claim."""
 
     code = "not_actionable"
     sentence = "message {message_id} is informational and cannot be claimed: acknowledge it with ack"
 
 
-class ClaimedByAnother(Refused):
+class ClaimedByAnother(RefusedMessage):
     """Another session holds the lease."""
 
     code = "claimed"
@@ -247,7 +276,7 @@ class ClaimedByAnother(Refused):
     until: str
 
 
-class LeaseExpired(Refused):
+class LeaseExpired(RefusedMessage):
     """The lease ran out and nobody has taken over: claim again, nothing is lost."""
 
     code = "lease_expired"
@@ -255,7 +284,7 @@ class LeaseExpired(Refused):
     session: str
 
 
-class LeaseLost(Refused):
+class LeaseLost(RefusedMessage):
     """Somebody else took the work over: stop working on it."""
 
     code = "lease_lost"
@@ -266,7 +295,7 @@ class LeaseLost(Refused):
     session: str
 
 
-class TimeNotInFuture(Refused):
+class TimeNotInFuture(RefusedMessage):
     """A snooze to a time that has come already."""
 
     code = "time_not_in_future"
@@ -274,21 +303,21 @@ class TimeNotInFuture(Refused):
     due_at: str
 
 
-class NotWake(Refused):
+class NotWake(RefusedMessage):
     """The message does not ask for a wake."""
 
     code = "not_wake"
     sentence = "message {message_id} is for the next activity and wakes nobody: leave it to the next boundary"
 
 
-class NotUnread(Refused):
+class NotUnread(RefusedMessage):
     """The message was read or its work is claimed, so nobody needs waking for it."""
 
     code = "not_unread"
     sentence = "message {message_id} has been read or claimed: nobody needs waking for it"
 
 
-class WakeAccepted(Refused):
+class WakeAccepted(RefusedMessage):
     """A client took this occurrence already; that does not mean that a model read it."""
 
     code = "wake_accepted"
@@ -298,7 +327,7 @@ class WakeAccepted(Refused):
     occurrence: int
 
 
-class ReservedByAnother(Refused):
+class ReservedByAnother(RefusedMessage):
     """Another receiver is about to hand this message over."""
 
     code = "reserved"
@@ -307,9 +336,57 @@ class ReservedByAnother(Refused):
     until: str
 
 
-class ReservationLost(Refused):
+class ReservationLost(RefusedMessage):
     """The reservation ran out, or is not this session's."""
 
     code = "reservation_lost"
     sentence = "session {session!r} holds no reservation of message {message_id} with this token: reserve it again"
     session: str
+
+
+# --- the document as it stands ---------------------------------------------------------------------
+
+
+class UnknownDocument(RefusedDocument):
+    """No document stands under that path, or none any more."""
+
+    code = "unknown_document"
+    sentence = "there is no document {path} in {scope}: check the path, and what is mounted"
+    wire_code = "memory_document_not_found"
+
+
+class UnknownVersion(RefusedDocument):
+    """The document was not there at that version."""
+
+    code = "unknown_version"
+    sentence = "document {path} in {scope} was not there at version {version} of {latest}: list its versions"
+    wire_code = "memory_document_not_found"
+    version: int
+    latest: int
+
+
+class MemoryConflict(RefusedDocument):
+    """The document is not at the version that the caller expects (0: that there is none), or the place is taken."""
+
+    code = "memory_conflict"
+    sentence = (
+        "document {path} in {scope} is at version {actual_version}, not {expected_version} ({reason}): "
+        "read it again and decide again"
+    )
+    wire_code = "memory_conflict"
+    reason: str
+    expected_version: int
+    actual_version: int
+
+
+class UnsupportedDocument(RefusedDocument):
+    """
+    The document has an event that this fencepost does not know.
+
+    It is reported and never rewritten.
+    """
+
+    code = "unsupported_document"
+    sentence = "document {path} in {scope} is stored in a form this fencepost does not know ({why}): upgrade fencepost"
+    wire_code = "memory_format_unsupported"
+    why: str

@@ -1,5 +1,5 @@
 """
-What happened to a message or a link.
+What happened to a message, a link or a document.
 
 Rules for this file: an event carries results, never inputs.  A lease that was
 granted until noon is written as "until noon", not as "for thirty minutes", so
@@ -97,6 +97,18 @@ class Linked:
     parent: str
 
 
+@attrs.frozen(slots=False)
+class Written:
+    """Who wrote and when stands in the envelope, so that both outlive the content."""
+
+    content: str
+
+
+@attrs.frozen(slots=False)
+class Deleted:
+    pass
+
+
 MessageEvent: TypeAlias = (
     Sent
     | Acknowledged
@@ -110,4 +122,5 @@ MessageEvent: TypeAlias = (
     | Accepted
     | Declined
 )
-Event: TypeAlias = MessageEvent | Linked
+DocumentEvent: TypeAlias = Written | Deleted
+Event: TypeAlias = MessageEvent | Linked | DocumentEvent

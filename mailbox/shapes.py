@@ -150,6 +150,11 @@ def message_id(value: str, field: str = "message_id") -> str:
     return canonical
 
 
+def is_message_id(value: str) -> bool:
+    """Would it do as a message id?"""
+    return _UUID.fullmatch(value.lower()) is not None
+
+
 def whole_number(value: int, field: str, least: int, most: int = NUMBER_MAX) -> int:
     """
     A whole number within its range, both ends included.

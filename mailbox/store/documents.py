@@ -7,15 +7,18 @@ document unreadable from there on: it is reported, and never rewritten.
 
 from __future__ import annotations
 
-from typing import TypeAlias, cast
+from datetime import datetime
+from typing import Final, TypeAlias, cast
 
 import attrs
 
 from fencepost.journal import event as recorded
-from fencepost.mailbox import codec
-from fencepost.mailbox.events import Event, Linked
+from fencepost.mailbox import codec, records
+from fencepost.mailbox.addresses import is_reserved
+from fencepost.mailbox.events import Deleted, DocumentEvent, Event, Linked, Written
 from fencepost.mailbox.evolve import Impossible, evolve
 from fencepost.mailbox.message import Message
+from fencepost.mailbox.records import Record
 
 
 @attrs.frozen
@@ -25,7 +28,13 @@ class Unreadable:
     why: str
 
 
-Content: TypeAlias = Message | Linked | Unreadable
+Content: TypeAlias = Message | Linked | Record | Unreadable
+_DOCUMENT_EVENTS: Final = (Written, Deleted)  # a tuple, because a union is made anew at every question
+#: What the name of an event alone says, where its data were erased.  The events of a message say too little by name.
+_NAMED: Final[dict[str, DocumentEvent]] = {
+    codec.EVENT_NAMES[Written]: Written(""),
+    codec.EVENT_NAMES[Deleted]: Deleted(),
+}
 
 
 @attrs.frozen(slots=False)
@@ -60,10 +69,17 @@ def after(content: Content | None, event: recorded.Event | recorded.NewEvent, me
     """
     if isinstance(content, Unreadable):
         return content
-    if event.data is None:
+    if event.data is None and event.type not in _NAMED:
         return Unreadable("its content was erased")
     try:
-        happened = cast("Event", meaning) if meaning is not None else codec.decode(event.type, event.data)
+        if event.data is None:
+            happened: Event = _NAMED[event.type]
+        else:
+            happened = cast("Event", meaning) if meaning is not None else codec.decode(event.type, event.data)
+        if isinstance(happened, _DOCUMENT_EVENTS):
+            return _record(content, event, happened)
+        if isinstance(content, Record):
+            return Unreadable(f"an event {event.type!r} in the stream of a document")
         if isinstance(happened, Linked):
             return happened
         if isinstance(content, Linked):
@@ -71,6 +87,14 @@ def after(content: Content | None, event: recorded.Event | recorded.NewEvent, me
         return evolve(content, happened)
     except (codec.UnknownForm, Impossible) as error:
         return Unreadable(str(error))
+
+
+def _record(content: Content | None, event: recorded.Event, happened: DocumentEvent) -> Content:
+    """A memory document after one more event; mail never becomes one."""
+    if is_reserved(event.stream) or not (content is None or isinstance(content, Record)):
+        return Unreadable(f"an event {event.type!r} where no document may stand")
+    at = datetime.fromisoformat(event.at)
+    return records.after(content, happened, at, event.actor, erased=event.data is None)
 
 
 def fold(document: Document | None, event: recorded.Event) -> Document:
@@ -86,10 +110,14 @@ def body(content: Content) -> bytes | None:
             return codec.compact(content)
         case Linked():
             return codec.link_body(content)
+        case Record():
+            return codec.record_body(content)
         case Unreadable():
             return None
 
 
 def content_of(raw: str) -> Content:
     """The content of a document from what `body` made of it."""
-    return codec.kept(raw) if raw.startswith('{"format"') else codec.link(raw)
+    if raw.startswith('{"format"'):
+        return codec.kept(raw)
+    return codec.record(raw) if raw.startswith('{"action"') else codec.link(raw)

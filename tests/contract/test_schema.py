@@ -54,6 +54,8 @@ EVENTS = {
     "message.accepted": {"schema": 1},
     "message.declined": {"schema": 1},
     "session.linked": {"schema": 1, "session": "two", "parent": "one"},
+    "document.written": {"schema": 1, "content": ""},
+    "document.deleted": {"schema": 1},
 }
 REFERENCE = {"scope": "user:pat", "path": "notes/plan.md", "version": 3}
 

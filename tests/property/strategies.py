@@ -11,6 +11,7 @@ from fencepost.mailbox import commands, events
 from fencepost.mailbox.evolve import evolve
 from fencepost.mailbox.lifecycle import MOVES, stage
 from fencepost.mailbox.message import Context, Delivery, Letter, Message
+from fencepost.mailbox.records import Action, Record
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -116,16 +117,22 @@ def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, sa
         events.Accepted: st.builds(events.Accepted),
         events.Declined: st.builds(events.Declined),
         events.Linked: st.builds(events.Linked, session, session),
+        events.Written: st.builds(events.Written, st.just("") | said),
+        events.Deleted: st.builds(events.Deleted),
     }[kind]
 
 
 MESSAGE_EVENTS = tuple({kind: None for moves in MOVES.values() for kind in moves})
 #: Any event, with any time and any name in it.
-any_events = st.sampled_from((*MESSAGE_EVENTS, events.Linked)).flatmap(
+any_events = st.sampled_from((*MESSAGE_EVENTS, events.Linked, events.Written, events.Deleted)).flatmap(
     lambda kind: event_of(kind, moments, names, any_letters, said)
 )
 #: Any event of a message, with times and names that are often the same.
 message_events = st.sampled_from(MESSAGE_EVENTS).flatmap(event_of)
+
+
+#: What a memory document may fold to.
+records = st.builds(Record, st.sampled_from(Action), st.just("") | texts, moments, moments, actors, st.booleans())
 
 
 @st.composite

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from property import strategies as some
 
-from fencepost.mailbox import codec, events
+from fencepost.mailbox import codec, events, records
 from fencepost.mailbox.events import (
     Accepted,
     Acknowledged,
@@ -20,6 +20,7 @@ from fencepost.mailbox.events import (
     Claimed,
     Completed,
     Declined,
+    Deleted,
     Idempotency,
     Linked,
     Released,
@@ -27,8 +28,10 @@ from fencepost.mailbox.events import (
     Reserved,
     Sent,
     Snoozed,
+    Written,
 )
 from fencepost.mailbox.message import Context, Delivery, Lease, Letter, Message, Reading, Reservation, Status
+from fencepost.mailbox.times import show
 
 SCHEMA = json.loads(files("fencepost.contracts").joinpath("state-v1.schema.json").read_bytes())
 GOLDEN = Path(__file__).with_name("golden")
@@ -84,6 +87,9 @@ EVENTS = {
     "message.accepted": Accepted(),
     "message.declined": Declined(),
     "session.linked": Linked("s-42", "s-41"),
+    "document.written": Written('# Plan\n\nZwölf "Boxkämpfer"\u202e\U0001f600\n'),
+    "document.written-empty": Written(""),
+    "document.deleted": Deleted(),
 }
 #: Documents, in their canonical bytes.
 DOCUMENTS = {
@@ -192,6 +198,27 @@ def test_links_come_back_as_they_were(link):
     """Their document fits the schema too."""
     valid("Link", codec.link_body(link))
     assert link == codec.link(codec.link_body(link))
+
+
+@given(some.records)
+def test_records_come_back_as_they_were(record):
+    """What an index keeps of a memory document is all of it."""
+    assert record == codec.record(codec.record_body(record))
+
+
+@given(some.paths, st.integers(1, 9), some.records)
+def test_memory_shapes_fit_the_published_schema(path, number, record):
+    """A document, its line in a listing and its versions have the keys that were promised, in this order."""
+    whole = records.document("user:me", path, number, record)
+    line = records.Entry(path, number, record.created_at, record.updated_at, record.redacted)
+    for shape, value in {
+        "MemoryDocument": whole,
+        "MemoryEntry": line,
+        "MemoryVersion": records.version(path, number, record),
+    }.items():
+        raw = json.dumps(codec.shape(value), default=show)
+        valid(shape, raw)
+        assert SCHEMA["$defs"][shape]["required"] == list(json.loads(raw))
 
 
 # --- strange forms --------------------------------------------------------------------------------------------

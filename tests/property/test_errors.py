@@ -26,7 +26,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 _SAY_WHAT_IS_RIGHT = {"usage", "invalid_choice", "invalid_number"}
 _GROUPS = {
     BadInput: ("What was given", "Correct it and call again.  Nothing was written."),
-    Refused: ("The message as it stands", "Something else must happen first.  Nothing was written."),
+    Refused: ("What stands there", "Something else must happen first.  Nothing was written."),
     JournalError: ("The store", "The command may be fine; the store cannot do it now."),
 }
 
@@ -74,7 +74,7 @@ def test_codes_tell_reasons_apart():
 
 @each_kind
 def test_a_reason_is_of_one_kind(kind):
-    """What was given, the message, or the store: one of them has its turn."""
+    """What was given, what stands there, or the store: one of them has its turn."""
     assert 1 == sum(issubclass(kind, root) for root in _GROUPS)
 
 
