@@ -18,6 +18,9 @@ complete or snooze.  A lease that runs out makes the message unread again, and
 its token is worth nothing from then on.  Each of these steps is an event;
 `fencepost.mailbox.lifecycle` is the table of them, and a document is what its
 events fold to.
+
+Beside the mail stand texts that every version is kept of; `Documents` is their
+door, see `fencepost.mailbox.shelf`.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from fencepost.journal.errors import FencepostError as FencepostError
     from fencepost.mailbox.addresses import Mode as Mode
     from fencepost.mailbox.addresses import Mount as Mount
+    from fencepost.mailbox.aio import AsyncDocuments as AsyncDocuments
     from fencepost.mailbox.aio import AsyncMailbox as AsyncMailbox
     from fencepost.mailbox.box import History as History
     from fencepost.mailbox.box import Inbox as Inbox
@@ -41,19 +45,32 @@ if TYPE_CHECKING:
     from fencepost.mailbox.message import Message as Message
     from fencepost.mailbox.message import Receipt as Receipt
     from fencepost.mailbox.message import Status as Status
+    from fencepost.mailbox.records import Action as Action
+    from fencepost.mailbox.records import Entry as Entry
+    from fencepost.mailbox.records import MemoryDocument as MemoryDocument
+    from fencepost.mailbox.records import Version as Version
+    from fencepost.mailbox.shelf import Documents as Documents
+    from fencepost.mailbox.shelf import EntryPage as EntryPage
+    from fencepost.mailbox.shelf import VersionPage as VersionPage
     from fencepost.mailbox.store.port import Store as Store
     from fencepost.mailbox.views import Listing as Listing
 
 _HOMES = {
+    "Action": "records",
+    "AsyncDocuments": "aio",
     "AsyncMailbox": "aio",
     "BadInput": "errors",
     "Delivery": "message",
+    "Documents": "shelf",
     "Draft": "drafts",
+    "Entry": "records",
+    "EntryPage": "shelf",
     "FencepostError": "errors",
     "History": "box",
     "Inbox": "box",
     "Listing": "views",
     "Mailbox": "box",
+    "MemoryDocument": "records",
     "Message": "message",
     "Mode": "addresses",
     "Mount": "addresses",
@@ -61,18 +78,26 @@ _HOMES = {
     "Refused": "errors",
     "Status": "message",
     "Store": "store.port",
+    "Version": "records",
+    "VersionPage": "shelf",
 }
 
 __all__ = [
+    "Action",
+    "AsyncDocuments",
     "AsyncMailbox",
     "BadInput",
     "Delivery",
+    "Documents",
     "Draft",
+    "Entry",
+    "EntryPage",
     "FencepostError",
     "History",
     "Inbox",
     "Listing",
     "Mailbox",
+    "MemoryDocument",
     "Message",
     "Mode",
     "Mount",
@@ -80,6 +105,8 @@ __all__ = [
     "Refused",
     "Status",
     "Store",
+    "Version",
+    "VersionPage",
     "open_store",
 ]
 

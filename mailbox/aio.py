@@ -1,5 +1,5 @@
 """
-The mailbox for async callers.
+The mailbox and the documents for async callers.
 
 Each call runs in a worker thread of its own pool, so the loop is never
 blocked.  A cancelled call is waited for before the cancellation goes on: its
@@ -17,8 +17,11 @@ from datetime import datetime
 from typing import ParamSpec, TypeVar
 
 from fencepost.mailbox.box import LOOK_S, History, Inbox, Mailbox
+from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.drafts import Draft
 from fencepost.mailbox.message import Delivery, Receipt
+from fencepost.mailbox.records import MemoryDocument, Version
+from fencepost.mailbox.shelf import Documents, EntryPage, VersionPage
 from fencepost.mailbox.views import LIMIT_DEFAULT, Listing
 
 P = ParamSpec("P")
@@ -28,17 +31,11 @@ T = TypeVar("T")
 WORKERS_DEFAULT = 8
 
 
-class AsyncMailbox:
-    """
-    A `Mailbox` whose methods are coroutines; arguments and errors are the same.
+class _Workers:
+    """Threads in which the calls of one caller run."""
 
-    Args:
-        box: The mailbox to use.
-        workers: How many calls may be under way at once.
-    """
-
-    def __init__(self, box: Mailbox, *, workers: int = WORKERS_DEFAULT) -> None:
-        self._box = box
+    def __init__(self, caller: Caller, workers: int) -> None:
+        self._store = caller.store
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fencepost")
 
     async def _run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -58,8 +55,22 @@ class AsyncMailbox:
 
     async def aclose(self) -> None:
         """Wait for the calls under way and close the store."""
-        await self._run(self._box.store.close)
+        await self._run(self._store.close)
         self._pool.shutdown(wait=False)
+
+
+class AsyncMailbox(_Workers):
+    """
+    A `Mailbox` whose methods are coroutines; arguments and errors are the same.
+
+    Args:
+        box: The mailbox to use.
+        workers: How many calls may be under way at once.
+    """
+
+    def __init__(self, box: Mailbox, *, workers: int = WORKERS_DEFAULT) -> None:
+        super().__init__(box, workers)
+        self._box = box
 
     async def send(
         self,
@@ -231,3 +242,67 @@ class AsyncMailbox:
     async def audience(self, session: str) -> frozenset[str]:
         """See `Mailbox.audience`."""
         return await self._run(self._box.audience, session)
+
+
+class AsyncDocuments(_Workers):
+    """
+    `Documents` whose methods are coroutines; arguments and errors are the same.
+
+    Args:
+        documents: The documents to use.
+        workers: How many calls may be under way at once.
+    """
+
+    def __init__(self, documents: Documents, *, workers: int = WORKERS_DEFAULT) -> None:
+        super().__init__(documents, workers)
+        self._documents = documents
+
+    async def read(self, path: str, *, version: int | None = None, target: str | None = None) -> MemoryDocument:
+        """See `Documents.read`."""
+        return await self._run(self._documents.read, path, version=version, target=target)
+
+    async def list(
+        self,
+        prefix: str | None = None,
+        *,
+        target: str | None = None,
+        cursor: str | None = None,
+        limit: int = LIMIT_DEFAULT,
+    ) -> EntryPage:
+        """See `Documents.list`."""
+        return await self._run(self._documents.list, prefix, target=target, cursor=cursor, limit=limit)
+
+    async def versions(
+        self, path: str, *, target: str | None = None, cursor: str | None = None, limit: int = LIMIT_DEFAULT
+    ) -> VersionPage:
+        """See `Documents.versions`."""
+        return await self._run(self._documents.versions, path, target=target, cursor=cursor, limit=limit)
+
+    async def history(
+        self,
+        target: str | None = None,
+        *,
+        since: datetime | str | None = None,
+        cursor: str | None = None,
+        limit: int = LIMIT_DEFAULT,
+    ) -> VersionPage:
+        """See `Documents.history`."""
+        return await self._run(self._documents.history, target, since=since, cursor=cursor, limit=limit)
+
+    async def write(
+        self, path: str, content: str, *, expected_version: int | None = None, target: str | None = None
+    ) -> MemoryDocument:
+        """See `Documents.write`."""
+        return await self._run(self._documents.write, path, content, expected_version=expected_version, target=target)
+
+    async def delete(self, path: str, *, expected_version: int | None = None, target: str | None = None) -> Version:
+        """See `Documents.delete`."""
+        return await self._run(self._documents.delete, path, expected_version=expected_version, target=target)
+
+    async def rename(
+        self, source: str, destination: str, *, expected_version: int | None = None, target: str | None = None
+    ) -> MemoryDocument:
+        """See `Documents.rename`."""
+        return await self._run(
+            self._documents.rename, source, destination, expected_version=expected_version, target=target
+        )

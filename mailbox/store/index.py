@@ -32,11 +32,13 @@ from fencepost.journal.recovery import BEGINNING
 from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.events import Linked
 from fencepost.mailbox.message import Message
+from fencepost.mailbox.records import Record
+from fencepost.mailbox.store import entries
 from fencepost.mailbox.store.documents import Content, Document, Unreadable, after, body, content_of
 from fencepost.mailbox.views import place
 
 #: The layout of the tables; an index of another layout is made anew.
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 #: Greater than any path of a message.
 _BEYOND: Final = MESSAGES + "~"
 #: For how long one process waits for another that is feeding the same index.
@@ -298,7 +300,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _make_tables(db: sqlite3.Connection, store: str) -> None:
-    db.executescript(f"BEGIN; {_TABLES} COMMIT;")
+    db.executescript(f"BEGIN; {_TABLES} {entries.TABLES} COMMIT;")
     beginning = attrs.astuple(BEGINNING)
     db.execute("INSERT INTO fed VALUES (?, ?, ?, ?, ?, ?, 0, '')", (store, LAYOUT, *beginning))
 
@@ -345,6 +347,10 @@ class _Feeding:
         self._latest[stream] = event.version
         self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
         self._note(stream, content, event.key)
+        if isinstance(content, Record):
+            entries.take(self._db, self._ids[stream], event, content)
+        elif isinstance(content, Unreadable):
+            entries.keep(self._db, stream, event.version, None)
 
     def _find(self, stream: Stream) -> Content:
         if stream in self._contents:

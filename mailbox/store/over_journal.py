@@ -17,8 +17,12 @@ from fencepost.journal.errors import JournalCorrupt, JournalError, JournalUnavai
 from fencepost.journal.event import Batch, Event
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.segments import segment_name
-from fencepost.mailbox.store import inbox
+from fencepost.mailbox import codec
+from fencepost.mailbox.events import Written
+from fencepost.mailbox.records import Entry, Record, Version
+from fencepost.mailbox.store import entries, inbox
 from fencepost.mailbox.store.documents import Document, after, fold
+from fencepost.mailbox.store.entries import Act
 from fencepost.mailbox.store.index import Index, Unusable, translated
 from fencepost.mailbox.store.port import Query, Unsupported
 from fencepost.mailbox.times import EPOCH, micros
@@ -178,6 +182,56 @@ class JournalStore:
                 return items, [Unsupported(*row) for row in inbox.unsupported(db, query.scopes, query.limit)]
 
         return self._ask(ask)
+
+    def entries(
+        self, scope: str, prefix: str, after: str | None, limit: int
+    ) -> tuple[Sequence[Entry], Sequence[Unsupported]]:
+        """See `fencepost.mailbox.store.port.Store`."""
+        self.feed()
+
+        def ask() -> tuple[Sequence[Entry], Sequence[Unsupported]]:
+            with self._index.reading() as db:
+                found = entries.listed(db, scope, prefix, after, limit)
+                return found, [Unsupported(*row) for row in entries.unsupported(db, scope, prefix, limit)]
+
+        return self._ask(ask)
+
+    def versions(self, stream: Stream, before: int, limit: int) -> Sequence[Version]:
+        """See `fencepost.mailbox.store.port.Store`."""
+        acts = self._acts(lambda db: entries.versions(db, stream, before, limit))
+        return [self._version(stream[0], act) for act in acts]
+
+    def history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[tuple[int, Version]]:
+        """See `fencepost.mailbox.store.port.Store`."""
+        earliest = None if since is None else micros(since)
+        acts = self._acts(lambda db: entries.history(db, scope, earliest, before, limit))
+        return [(act.seq, self._version(scope, act)) for act in acts]
+
+    def record_at(self, stream: Stream, version: int) -> Record | None:
+        """See `fencepost.mailbox.store.port.Store`."""
+        acts = self._acts(lambda db: entries.versions(db, stream, version + 1, 1))
+        if not acts or acts[0].version != version:
+            return None
+        found = self._version(stream[0], acts[0])
+        return Record(found.action, found.content, acts[0].created, found.created_at, found.actor, found.redacted)
+
+    def _acts(self, question: Callable[[sqlite3.Connection], Sequence[Act]]) -> Sequence[Act]:
+        """What the index knows of some versions."""
+        self.feed()
+
+        def ask() -> Sequence[Act]:
+            with self._index.reading() as db:
+                return question(db)
+
+        return self._ask(ask)
+
+    def _version(self, scope: str, act: Act) -> Version:
+        """A version with what the journal knows of it."""
+        event = self._event((scope, act.path), act.version, act.segment, act.offset)
+        happened = None if event.data is None else codec.decode(event.type, event.data)
+        content = happened.content if isinstance(happened, Written) else ""
+        at = datetime.fromisoformat(event.at)
+        return Version(act.path, act.version, act.action, content, event.actor, at, event.data is None)
 
     def next_change(self, query: Query) -> datetime | None:
         """See `fencepost.mailbox.store.port.Store`."""

@@ -12,6 +12,7 @@ import attrs
 
 from fencepost.journal.event import Batch, Event
 from fencepost.journal.port import Stream
+from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store.documents import Document
 from fencepost.mailbox.views import Listing
 
@@ -76,6 +77,33 @@ class Store(Protocol):
 
     def events(self, stream: Stream) -> list[Event]:
         """The events of a document, oldest first, durable or not."""
+
+    def entries(
+        self, scope: str, prefix: str, after: str | None, limit: int
+    ) -> tuple[Sequence[Entry], Sequence[Unsupported]]:
+        """
+        Memory documents whose path begins with the prefix, in the order of their paths, behind the path `after`.
+
+        Returns:
+            At most `limit` of them, and as many of those that cannot be read, wherever they stand.
+        """
+
+    def versions(self, stream: Stream, before: int, limit: int) -> Sequence[Version]:
+        """The versions of a memory document that are older than one, newest first."""
+
+    def history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[tuple[int, Version]]:
+        """
+        The versions of all memory documents of a scope, newest first, each with its sequence number.
+
+        Args:
+            scope: Which scope.
+            since: Leave out what happened earlier.
+            before: Leave out this sequence number and all later ones.
+            limit: How many at most.
+        """
+
+    def record_at(self, stream: Stream, version: int) -> Record | None:
+        """A memory document as of one version; None where it had no such version."""
 
     def audience(self, session: str, scopes: Sequence[str]) -> frozenset[str]:
         """The session and every conversation it continues, as links in these scopes say."""
