@@ -1,5 +1,5 @@
 """
-What happened: replay, differences, and one message's life.
+What happened: replay, differences, and the life of one message or document.
 
 Everything here is computed from the journal alone, through the same `fold` and
 the same `decide` that made it.  Nothing is written.
@@ -154,14 +154,45 @@ def explain(commits: Iterable[Commit], message_id: str, now: datetime, *, stop: 
     Raises:
         UnknownMessage: There is none of that id.
     """
-    path = MESSAGES + message_id
+    life = _life(until(commits, stop), MESSAGES + message_id, None, now)
+    if life is None:
+        raise errors.UnknownMessage(message_id=message_id, searched="the journal")
+    return life
+
+
+def explain_document(
+    commits: Iterable[Commit], path: str, now: datetime, *, scope: str | None = None, stop: datetime | None = None
+) -> Life:
+    """
+    The life of what stands under a path, event by event.
+
+    Args:
+        commits: All batches, in order.
+        path: Which document.
+        now: The time at which it is looked at.
+        scope: In which scope; it may be left out where no other scope has the path.
+        stop: Leave out what happened later; see `until`.
+
+    Raises:
+        UnknownDocument: There has never been one.
+        Usage: Several scopes have it.
+    """
+    life = _life(until(commits, stop), path, scope, now)
+    if life is None:
+        raise errors.UnknownDocument(scope=scope or "the journal", path=path)
+    return life
+
+
+def _life(events: Iterable[Event], path: str, scope: str | None, now: datetime) -> Life | None:
     steps: list[Step] = []
     fences: dict[tuple[str, int, str], None] = {}
     document: Document | None = None
     told: set[tuple[datetime, str]] = set()
-    for event in until(commits, stop):
-        if event.stream != path:
+    for event in events:
+        if event.stream != path or scope not in (None, event.scope):
             continue
+        if document is not None and document.scope != event.scope:
+            raise errors.Usage(why=f"{path} stands in {document.scope} and in {event.scope}: name one with --scope")
         at = parse(event.at, "at")
         steps += _passing(document, at, told)
         before, document = document, fold(document, event)
@@ -170,7 +201,7 @@ def explain(commits: Iterable[Commit], message_id: str, now: datetime, *, stop: 
         if lease is not None and isinstance(document.content, Message):
             fences[lease.owner, document.content.occurrence, lease.token] = None
     if document is None:
-        raise errors.UnknownMessage(message_id=message_id, searched="the journal")
+        return None
     steps += _passing(document, now, told)
     worth = tuple(Fence(*given, _worth(document, *given, now)) for given in fences)
     return Life(document, tuple(steps), worth)

@@ -13,6 +13,7 @@ import click
 from fencepost.journal.errors import FencepostError
 from fencepost.mailbox.cli.demo import demo
 from fencepost.mailbox.cli.journal import journal
+from fencepost.mailbox.cli.memory import memory
 from fencepost.mailbox.cli.messages import messages
 from fencepost.mailbox.cli.sessions import sessions
 from fencepost.mailbox.cli.show import note, print_json, visible
@@ -20,7 +21,7 @@ from fencepost.mailbox.errors import Usage
 
 _INTERRUPTED_STATUS = 130
 #: Fields whose names are not words that a sentence may use in another sense.
-_FIELDS = ("message_id", "due_at", "delay_seconds", "about_turn", "idempotency_key")
+_FIELDS = ("message_id", "due_at", "delay_seconds", "about_turn", "idempotency_key", "expected_version")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -38,6 +39,7 @@ def fencepost() -> None:
 
 fencepost.add_command(messages)
 fencepost.add_command(sessions)
+fencepost.add_command(memory)
 fencepost.add_command(journal)
 fencepost.add_command(demo)
 

@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ from fencepost.journal.errors import JournalCorrupt, JournalUnavailable
 from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.reader import FileReader
 from fencepost.mailbox import audit, errors, shapes, times
-from fencepost.mailbox.box import utc_now
+from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import json_flag, root_option, whole
 from fencepost.mailbox.cli.place import home
@@ -265,9 +265,15 @@ def _print_events(events: Sequence[Event] | deque[Event], *, as_json: bool) -> N
 @json_flag
 @click.option("--until", metavar="SEQ|TIME", help="As of this event or time; now where none is given.")
 @click.option("--message-id", metavar="UUID", help="Only this message.")
+@click.option("--path", metavar="PATH", help="Or only what stands under this path, in whatever scope.")
 @click.option("--diff", nargs=2, metavar="A B", help="What changed between two events or times.")
 def replay(
-    root: str | None, as_json: bool, until: str | None, message_id: str | None, diff: tuple[str, str] | None
+    root: str | None,
+    as_json: bool,
+    until: str | None,
+    message_id: str | None,
+    path: str | None,
+    diff: tuple[str, str] | None,
 ) -> int:
     """
     Print every document as it stood at some point.
@@ -275,7 +281,9 @@ def replay(
     A time means: up to the first event that has a later time. Events are ordered by sequence, and clocks go back.
     """
     reader = _reader(root)
-    only = None if message_id is None else f"messages/{shapes.message_id(message_id)}"
+    if message_id is not None and path is not None:
+        raise errors.Usage(why="--message-id and --path were both given: give one of them")
+    only = path if message_id is None else f"messages/{shapes.message_id(message_id)}"
     if diff is not None:
         if until is not None:
             raise errors.Usage(why="--until and --diff were both given: give one of them")
@@ -334,11 +342,14 @@ def _change_line(change: audit.Change) -> str:
 @journal.command()
 @root_option
 @json_flag
-@click.argument("message_id")
+@click.argument("document")
 @click.option("--at", metavar="TIME", help="As it was at this time; as it is now where none is given.")
-def explain(root: str | None, as_json: bool, message_id: str, at: str | None) -> int:
+@click.option("--scope", help="For a path that stands in several scopes: in which.")
+def explain(root: str | None, as_json: bool, document: str, at: str | None, scope: str | None) -> int:
     """
     Tell one message's life, event by event: who, when, what it changed, and what each token is worth now.
+
+    A message is named by its id. Everything else is named by its path within its scope, such as notes/plan.md.
 
     Due times that came and leases that ran out stand between the events. They are no events: they follow from the
     document and the time.
@@ -346,8 +357,8 @@ def explain(root: str | None, as_json: bool, message_id: str, at: str | None) ->
     now = utc_now() if at is None else times.parse(at, "at")
     intact = _Intact(_reader(root))
     try:
-        life = audit.explain(intact, shapes.message_id(message_id), now, stop=None if at is None else now)
-    except errors.UnknownMessage:
+        life = _explained(intact, document, now, scope, None if at is None else now)
+    except (errors.UnknownMessage, errors.UnknownDocument):
         if intact.damage is not None:
             raise intact.damage from None  # it may stand behind the damage
         raise
@@ -366,6 +377,14 @@ def explain(root: str | None, as_json: bool, message_id: str, at: str | None) ->
     for fence in life.fences:
         click.echo(show.visible(f"  session {fence.session}, occurrence {fence.occurrence}: {fence.answer}"))
     return intact.tell()
+
+
+def _explained(
+    commits: Iterable[Commit], named: str, now: datetime, scope: str | None, stop: datetime | None
+) -> audit.Life:
+    if scope is None and shapes.is_message_id(named):
+        return audit.explain(commits, shapes.message_id(named), now, stop=stop)
+    return audit.explain_document(commits, shapes.path(named), now, scope=scope, stop=stop)
 
 
 def _life_json(life: audit.Life) -> dict[str, Any]:

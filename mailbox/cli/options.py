@@ -18,6 +18,7 @@ from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
 from fencepost.mailbox.cli.show import note
+from fencepost.mailbox.shelf import Documents
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
 
@@ -58,8 +59,20 @@ class Where:
             FencepostError: It cannot be opened.
         """
         mounts = self.mounts()
-        store = self._store(to_read=to_read)
-        return Mailbox(store, mounts, actor=f"cli:{login()}" if self.actor is None else self.actor)
+        return Mailbox(self._store(to_read=to_read), mounts, actor=self._actor())
+
+    def documents(self, *, to_read: bool) -> Documents:
+        """
+        The documents beside the mail; otherwise as for `open`.
+
+        Raises:
+            FencepostError: They cannot be opened.
+        """
+        mounts = self.mounts()
+        return Documents(self._store(to_read=to_read), mounts, actor=self._actor())
+
+    def _actor(self) -> str:
+        return f"cli:{login()}" if self.actor is None else self.actor
 
     def _store(self, *, to_read: bool) -> JournalStore:
         if self.root == "":
@@ -69,7 +82,7 @@ class Where:
             if self.root is not None:
                 raise NoStore(path=root, why="it does not exist")
             if not self.json:
-                note(f"there is no store at {root} yet; the first send makes one")
+                note(f"there is no store at {root} yet; the first send or write makes one")
             return memory_store()
         store = self._open(root, to_read=to_read)
         if store.damage is not None and to_read:

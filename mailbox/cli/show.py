@@ -21,6 +21,7 @@ from fencepost.mailbox import codec
 from fencepost.mailbox.box import History, Inbox
 from fencepost.mailbox.lifecycle import is_running
 from fencepost.mailbox.message import Message, Receipt, Status
+from fencepost.mailbox.store.port import Unsupported
 from fencepost.mailbox.times import show
 
 
@@ -45,11 +46,13 @@ def inbox_json(found: Inbox) -> dict[str, Any]:
     """A listing: receipts, and what could not be read with its address."""
     return {
         "items": [receipt_json(item) for item in found.items],
-        "unsupported": [
-            {"scope": each.scope, "path": each.path, "version": each.version, "why": each.why}
-            for each in found.unsupported
-        ],
+        "unsupported": unsupported_json(found.unsupported),
     }
+
+
+def unsupported_json(found: Iterable[Unsupported]) -> list[dict[str, Any]]:
+    """What could not be read, with its address."""
+    return [{"scope": each.scope, "path": each.path, "version": each.version, "why": each.why} for each in found]
 
 
 def history_json(found: History) -> dict[str, Any]:
@@ -105,7 +108,12 @@ def print_inbox(found: Inbox, now: datetime, *, searched: str) -> None:
         click.secho(f"{message.id}  occurrence {message.occurrence}", bold=True, nl=False)
         click.echo(f"  {when}  {clip(standing(message, now), 40)}")
         click.echo(f"    {clip(message.letter.body, max(columns - 4, 40))}")
-    for each in found.unsupported:
+    print_unsupported(found.unsupported)
+
+
+def print_unsupported(found: Iterable[Unsupported]) -> None:
+    """A remark on each document that could not be read."""
+    for each in found:
         note(f"{each.path} in {each.scope} cannot be read by this version ({each.why}); it is left as it is")
 
 
