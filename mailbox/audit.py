@@ -24,7 +24,10 @@ from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.decide import decide
 from fencepost.mailbox.lifecycle import is_running
 from fencepost.mailbox.message import Message, Status
+from fencepost.mailbox.records import Record
+from fencepost.mailbox.store import entries
 from fencepost.mailbox.store.documents import Content, Document, after, body, fold
+from fencepost.mailbox.store.index import LAYOUT
 from fencepost.mailbox.times import parse, show
 
 _RENEWAL: Final = timedelta(minutes=30)
@@ -270,7 +273,8 @@ class _AgainstIndex:
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self.seq: int = db.execute("SELECT seq FROM fed").fetchone()[0]
+        self.seq, layout = db.execute("SELECT seq, layout FROM fed").fetchone()
+        self._lists = layout == LAYOUT  # an older index, which the next writer makes anew, has no listing of documents
         self._folding: dict[Stream, tuple[int, Content]] = {}  # up to which version the index holds it, and as far
         self.same = 0
 
@@ -288,13 +292,15 @@ class _AgainstIndex:
             else:
                 self.same -= 1  # the index holds an older version: it differs after all
                 last, content = event.version - 1, after(None, event)
-            if last == event.version and self._is_same(stream, content):
+            if last == event.version and self._is_same(stream, last, content):
                 self._folding.pop(stream, None)
                 self.same += 1
             else:
                 self._folding[stream] = (last, content)
 
-    def _is_same(self, stream: Stream, content: Content) -> bool:
+    def _is_same(self, stream: Stream, version: int, content: Content) -> bool:
+        if self._lists and isinstance(content, Record) and not entries.is_kept(self._db, stream, version, content):
+            return False
         kept, why = self._db.execute("SELECT body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
         raw = body(content)
         if raw is not None:

@@ -80,6 +80,13 @@ def keep(db: sqlite3.Connection, stream: Stream, version: int, record: Record | 
     db.execute("INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?)", (*stream, version, *times, record.redacted))
 
 
+def is_kept(db: sqlite3.Connection, stream: Stream, version: int, record: Record) -> bool:
+    """Does the listing show what `keep` made of a document?"""
+    row = db.execute("SELECT version, created, updated, redacted FROM entry WHERE scope = ? AND path = ?", stream)
+    times = (_text(record.created_at), _text(record.updated_at))
+    return bool(row.fetchone() == ((version, *times, int(record.redacted)) if record.live else None))
+
+
 def _text(moment: datetime) -> str:
     return moment.isoformat()
 

@@ -15,6 +15,8 @@ COMMANDS = [
     ("sessions",),
     ("sessions", "link"),
     ("sessions", "show"),
+    ("memory",),
+    *(("memory", name) for name in ("read", "write", "delete", "rename", "list", "versions", "history")),
     ("demo",),
 ]
 SHOW = ("sessions", "show", "--session")
@@ -28,6 +30,9 @@ WRONG = {
     "a listing that is none": ("messages", "list", "--status", "pending"),
     "a listing in capitals": ("messages", "list", "--status", "OPEN"),
     "a body and a body file": ("messages", "send", "--body", "hello", "--body-file", "-"),
+    "a content and a content file": ("memory", "write", "/project/a", "--content", "x", "--content-file", "-"),
+    "a document without a path": ("memory", "read"),
+    "a move to nowhere": ("memory", "rename", "/project/a"),
     "a mount without a path": ("messages", "list", "--mount", "scope=user:pat"),
     "a mount of nothing": ("messages", "list", "--mount", ""),
     "a mount with an unknown key": ("messages", "list", "--mount", "scope=user:pat,path=/pat,colour=red"),

@@ -22,7 +22,8 @@ from crash.shadow import Shadow
 from fencepost.journal import segments, watermark
 from fencepost.journal.audit import fold
 from fencepost.journal.reader import FileReader
-from fencepost.mailbox import Mailbox, Mount, audit
+from fencepost.mailbox import Documents, Mailbox, Mount, audit
+from fencepost.mailbox.addresses import RESERVED
 from fencepost.mailbox.store import over_journal
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.opening import file_store, open_index_to_read
@@ -153,6 +154,10 @@ class Process:
             new_token=lambda: f"token of {name}",
         )
 
+    def documents(self, at=START):
+        """The documents beside the mail."""
+        return Documents(self.store, MOUNTS, actor="host:test", clock=lambda: at)
+
     def close(self):
         """End as a program ends."""
         if self._store is not None:
@@ -187,7 +192,7 @@ def look(process):
         store = process.store
         if store.damage is not None:
             raise store.damage
-        box = process.box("look", LATER)
+        box, documents = process.box("look", LATER), process.documents(LATER)
         # What was written and not synced is shown by no listing, and by a view once the view has synced it.
         assert store.settle(store.epoch())
         shown = Shown()
@@ -206,6 +211,14 @@ def look(process):
             if stream[1].startswith("messages/"):
                 versions = box.view(stream[1].removeprefix("messages/")).versions
                 shown[stream] = [(receipt.version, receipt.message) for receipt in versions]
+            elif not stream[1].startswith(RESERVED):
+                shown[stream] = documents.versions(stream[1], target=stream[0]).versions
+        for mount in MOUNTS:
+            listed = documents.list(mount.path)
+            assert () == listed.unsupported
+            entries = shown["documents", mount.path] = listed.entries
+            shown["texts", mount.path] = [documents.read(entry.path, target=mount.path) for entry in entries]
+            shown["history", mount.path] = documents.history(mount.path).versions
         _check_fold(process.world.root, shown)
     return shown
 

@@ -6,9 +6,10 @@ import random
 import shutil
 
 import pytest
-from crash.deeds import PROBE, SCENARIOS, shown_after
+from crash.deeds import PROBE, shown_after
 from crash.faulty_disk import Crash, Stop, When
 from crash.images import images
+from crash.scenarios import SCENARIOS
 from crash.scenes import INDEXES, begins, copy_index, keeper, listed, look, watermarks
 
 from fencepost.journal.errors import JournalCorrupt, JournalError
@@ -18,6 +19,7 @@ MOST = 24 if os.environ.get("FENCEPOST_CRASH") == "all" else 6
 MOST_LATER = 3
 SAMPLE = {
     "send many",
+    "move a document",
     "rotate",
     "recover from a torn tail",
     "go on after a failed sync, the same process, pages are shown, and never written",

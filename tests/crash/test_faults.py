@@ -7,9 +7,10 @@ import os
 import traceback
 
 import pytest
-from crash.deeds import PROBE, SCENARIOS, shown_after
+from crash.deeds import PROBE, shown_after
 from crash.faulty_disk import CODES, Fault, FaultyDisk, Pages
 from crash.images import images
+from crash.scenarios import SCENARIOS
 from crash.scenes import begins, look
 
 from fencepost.journal.errors import JournalError, JournalFull, SyncFailed

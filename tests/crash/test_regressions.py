@@ -7,8 +7,20 @@ import threading
 from datetime import timedelta
 
 import pytest
-from crash.deeds import ANOTHER, FILL, KEYED, NOTE, PROBE, SMALL, THREE_SEGMENTS, WORK, send, shown_after, strike
-from crash.deeds import _renew_index as renew_index
+from crash.deeds import (
+    ANOTHER,
+    FILL,
+    KEYED,
+    NOTE,
+    PROBE,
+    SMALL,
+    THREE_SEGMENTS,
+    WORK,
+    renew_index,
+    send,
+    shown_after,
+    strike,
+)
 from crash.faulty_disk import Fault, Pages, When
 from crash.images import images
 from crash.scenes import LATER, MOUNTS, World, keeper, listed, look

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from fencepost.mailbox import AsyncMailbox, Draft, Mailbox, Mount, open_store
-from fencepost.mailbox.errors import UnknownMessage
+from fencepost.mailbox import AsyncDocuments, AsyncMailbox, Documents, Draft, Mailbox, Mount, open_store
+from fencepost.mailbox.errors import UnknownDocument, UnknownMessage
 
 
 class SlowStore:
@@ -196,3 +196,23 @@ def test_waiting_for_nothing_ends():
         return found.items
 
     assert () == asyncio.run(main())
+
+
+def test_every_call_does_what_the_documents_do(tmp_path):
+    """A document written, read, moved, deleted and listed, awaited."""
+
+    async def main():
+        door = AsyncDocuments(Documents(open_store(tmp_path / "store"), [Mount("user:me", "/user")]))
+        first = await door.write("/user/a", "x", expected_version=0)
+        assert first == await door.read("/user/a") == await door.read("a", target="user:me", version=1)
+        moved = await door.rename("/user/a", "/user/b", expected_version=1)
+        assert ["b"] == [entry.path for entry in (await door.list("/user", limit=1)).entries]
+        gone = await door.delete("/user/b", expected_version=moved.version)
+        found = await door.versions("/user/b"), await door.history("/user")
+        with pytest.raises(UnknownDocument):
+            await door.read("/user/b")
+        await door.aclose()
+        assert gone == found[0].versions[0] == found[1].versions[0]
+        return [version.action.value for version in found[1].versions]
+
+    assert ["deleted", "created", "deleted", "created"] == asyncio.run(main())

@@ -14,9 +14,9 @@ from fencepost.journal.audit import Head
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.memory import MemoryJournal
 from fencepost.journal.reader import FileReader
-from fencepost.mailbox import Mailbox, Mount, audit, codec, errors
+from fencepost.mailbox import Documents, Mailbox, Mount, audit, codec, errors
 from fencepost.mailbox.drafts import Draft
-from fencepost.mailbox.events import Linked
+from fencepost.mailbox.events import Deleted, Linked, Written
 from fencepost.mailbox.store.opening import file_store, memory_store, open_index_to_read, reading_store
 
 MOUNTS = (Mount("user:me", "/user"),)
@@ -24,14 +24,21 @@ MINUTE = timedelta(minutes=1)
 
 _pasts = st.lists(some.histories(max_size=4), min_size=1, max_size=3, unique_by=lambda past: past[0].letter.id)
 
+#: The events of a document that is written, and deleted where it stands.
+_documents = st.sampled_from(
+    ((), (Written("one"),), (Written("one"), Written("two")), (Written("one"), Deleted(), Written("two"), Deleted()))
+)
+
 
 @st.composite
 def journals(draw):
-    """A journal in which the events of some messages, and a link, stand in any order, at any times."""
+    """A journal in which the events of some messages, of a link and a document stand in any order, at any times."""
     lines = [
         [((past[0].letter.scope, f"messages/{past[0].letter.id}"), event) for event in past] for past in draw(_pasts)
     ]
     lines.append([(("user:me", "message-links/ben/ada"), Linked("ben", "ada"))])
+    lines.append([(("user:me", "notes/plan.md"), event) for event in draw(_documents)])
+    lines = [line for line in lines if line]
     journal = MemoryJournal()
     while lines:
         line = draw(st.sampled_from(lines))
@@ -69,7 +76,7 @@ def test_every_prefix_is_what_was_there(past):
         (event,) = commit.events
         streams.add((event.scope, event.stream))
         new = NewEvent(event.scope, event.stream, event.type, event.data)
-        store.append(Batch(some.NOON, event.actor, (new,)), {})
+        store.append(Batch(audit.parse(event.at, "at"), event.actor, (new,)), {})
 
         assert {stream: store.find(stream) for stream in streams} == audit.replay(past, event.seq)
     assert audit.replay(past, past[-1].seq) == audit.replay(past) == audit.replay(past, past[-1].seq + 1)
@@ -208,6 +215,31 @@ def test_a_life_has_every_event_of_the_message(past, moment):
         assert fields == {name: value for name, value in audit.as_json(document).items() if name in fields}
 
 
+def test_a_life_of_a_document():
+    """Each of its versions with what it changed; scopes are told apart."""
+    times = iter(range(9))
+    store = memory_store()
+    mounts = (Mount("user:me", "/user"), Mount("user:you", "/you"))
+    notes = Documents(store, mounts, clock=lambda: some.NOON + next(times) * MINUTE)
+    notes.write("/user/plan.md", "one")
+    notes.write("/user/plan.md", "two")
+    notes.delete("/user/plan.md")
+
+    life = audit.explain_document(store._journal.read(), "plan.md", some.NOON)
+    assert [1, 2, 3] == [step.event.version for step in life.steps]
+    assert [("one", "two"), ("two", "")] == [
+        (change.before, change.after) for step in life.steps[1:] for change in step.changes if change.field == "content"
+    ]
+
+    notes.write("/you/plan.md", "another")
+    with pytest.raises(errors.Usage):
+        audit.explain_document(store._journal.read(), "plan.md", some.NOON)
+    life = audit.explain_document(store._journal.read(), "plan.md", some.NOON, scope="user:you")
+    assert [1] == [step.event.version for step in life.steps]
+    with pytest.raises(errors.UnknownDocument):
+        audit.explain_document(store._journal.read(), "plan.md", some.NOON, scope="user:them")
+
+
 def test_no_such_message(box, now):
     """Neither one that nobody sent, nor one that was sent later than is asked about."""
     sent = box.send("x").message.id
@@ -304,6 +336,30 @@ def test_what_differs_is_named(root, statement):
 
     assert (False, None) == (verdict.good, verdict.report.damage)
     assert [first] == [stream for stream in verdict.differing if stream[0]]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE document SET body = replace(body, 'first', 'other') WHERE path = 'plan.md'",
+        "DELETE FROM entry WHERE path = 'plan.md'",
+        "UPDATE entry SET version = 1 WHERE path = 'plan.md'",
+        "INSERT INTO entry SELECT scope, 'gone.md', version, created, updated, redacted FROM entry",
+    ],
+)
+def test_what_differs_of_documents_is_named(root, statement):
+    """What stands there and what the listing shows are both compared."""
+    store = file_store(root)
+    notes = Documents(store, MOUNTS)
+    for path in ("plan.md", "gone.md"):
+        notes.write(f"/user/{path}", "the first")
+        notes.write(f"/user/{path}", "the first")
+    notes.delete("/user/gone.md")
+    store.close()
+    assert checked(root).good
+    change_index(root, statement)
+
+    assert [("user:me", "gone.md" if "gone" in statement else "plan.md")] == list(checked(root).differing)
 
 
 def _there(root):
