@@ -347,10 +347,11 @@ class _Feeding:
         self._latest[stream] = event.version
         self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
         self._note(stream, content, event.key)
-        if isinstance(content, Record):
-            entries.take(self._db, self._ids[stream], event, content)
-        elif isinstance(content, Unreadable):
-            entries.keep(self._db, stream, event.version, None)
+        if not isinstance(content, Message):  # mail, which most of it is, has nothing to do with the rest
+            if isinstance(content, Record):
+                entries.take(self._db, self._ids[stream], event, content)
+            elif isinstance(content, Unreadable):
+                entries.keep(self._db, stream, event.version, None)
 
     def _find(self, stream: Stream) -> Content:
         if stream in self._contents:
