@@ -58,13 +58,13 @@ class Document:
         return self.content.why if isinstance(self.content, Unreadable) else None
 
 
-def after(content: Content | None, event: recorded.Event | recorded.NewEvent, meaning: object = None) -> Content:
+def after(content: Content | None, event: recorded.Event, meaning: object = None) -> Content:
     """
     The content of a document after one more event of its stream.
 
     Args:
         content: The content before; None before the first event.
-        event: What was recorded, or is to be.
+        event: What was recorded.
         meaning: What it meant to its maker, which saves decoding it.
     """
     if isinstance(content, Unreadable):

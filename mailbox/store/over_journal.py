@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import repeat
 from typing import Final, TypeVar
 
 from fencepost.journal import forks
 from fencepost.journal.errors import JournalCorrupt, JournalError, JournalUnavailable
-from fencepost.journal.event import Batch, Event
+from fencepost.journal.event import Batch, Commit, Event
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.segments import segment_name
 from fencepost.mailbox import codec
@@ -102,16 +103,15 @@ class JournalStore:
             self._remembered_epoch = epoch
         return self._latest
 
-    def _keep_in_mind(self, batch: Batch, expect: Mapping[Stream, int]) -> None:
+    def _keep_in_mind(self, commit: Commit) -> None:
         """Fold what was appended onto what is kept in mind, while its meaning is at hand."""
         with self._mutex:
             known = self._remembered(self._journal.epoch())
-            for event in batch.events:
+            for event, meaning in zip(commit.events, commit.meanings or repeat(None), strict=False):
                 stream = (event.scope, event.stream)
                 before = known.get(stream)
-                if before is not None and before.version == expect.get(stream):
-                    content = after(before.content, event, event.meaning)
-                    known[stream] = Document(*stream, before.version + 1, content)
+                if before is not None and before.version == event.version - 1:
+                    known[stream] = Document(*stream, event.version, after(before.content, event, meaning))
 
     def _event(self, stream: Stream, version: int, segment: int, offset: int) -> Event:
         """One event of a document, which must stand where the index saw it."""
@@ -126,7 +126,7 @@ class JournalStore:
         if self.damage is not None:
             raise self.damage
         commit = self._ask(lambda: self._journal.append(batch, expect))  # the journal asks the index before it writes
-        self._keep_in_mind(batch, expect)
+        self._keep_in_mind(commit)
         self._appended = time.monotonic()
         if commit.seq - self._fed >= PENDING_MAX:
             self._feed_if_possible()
