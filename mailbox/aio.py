@@ -87,6 +87,9 @@ class AsyncMailbox(_Workers):
         due_at: datetime | str | None = None,
         delay_seconds: int | None = None,
         idempotency_key: str | None = None,
+        context: str | None = None,
+        context_version: int | None = None,
+        change_id: str | None = None,
     ) -> Receipt:
         """See `Mailbox.send`."""
         draft = Draft(
@@ -102,6 +105,9 @@ class AsyncMailbox(_Workers):
             due_at,
             delay_seconds,
             idempotency_key,
+            context,
+            context_version,
+            change_id,
         )
         return (await self.send_many([draft]))[0]
 

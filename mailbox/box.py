@@ -27,7 +27,8 @@ from fencepost.mailbox.decide import decide
 from fencepost.mailbox.drafts import Draft, prepare
 from fencepost.mailbox.events import Linked, MessageEvent
 from fencepost.mailbox.evolve import evolve
-from fencepost.mailbox.message import Delivery, Message, Receipt
+from fencepost.mailbox.message import Context, Delivery, Message, Receipt
+from fencepost.mailbox.shelf import Documents
 from fencepost.mailbox.store.documents import Document, fold
 from fencepost.mailbox.store.port import Query, Store, Unsupported
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX, Listing
@@ -114,6 +115,7 @@ class Mailbox(Caller):
         new_token: Callable[[], str] = new_secret,
     ) -> None:
         super().__init__(store, mounts, actor, clock)
+        self._documents = Documents(store, self.mounts, actor=actor, clock=clock)
         if lease <= timedelta(0):
             raise errors.InvalidNumber(field="lease", value=str(lease)[:40], least=1, most=shapes.NUMBER_MAX)
         self._lease = lease
@@ -137,6 +139,9 @@ class Mailbox(Caller):
         due_at: datetime | str | None = None,
         delay_seconds: int | None = None,
         idempotency_key: str | None = None,
+        context: str | None = None,
+        context_version: int | None = None,
+        change_id: str | None = None,
     ) -> Receipt:
         """
         Send a message, or with a time a reminder.  It is stored durably when this returns; nobody has read it.
@@ -156,10 +161,14 @@ class Mailbox(Caller):
             due_at: When it is due, aware; now where neither time is given.
             delay_seconds: Or how many seconds from now.
             idempotency_key: Send this once: the same key with the same content returns the first receipt.
+            context: The mounted path of a document that it is about.  The recipient reads it through mounts of its own.
+            context_version: The version of it that the sender has seen; the latest where None.
+            change_id: What the sender calls the change.  It is the sender's word, and nobody verifies it.
 
         Raises:
             BadInput: Something is not well formed, or the target is not mounted for writing.
             IdempotencyConflict: The key was used for other content.
+            RefusedDocument: The context is not there, was redacted, or is at another version.
             JournalError: It could not be stored, or (`SyncFailed`) that is not known.
         """
         draft = Draft(
@@ -175,6 +184,9 @@ class Mailbox(Caller):
             due_at,
             delay_seconds,
             idempotency_key,
+            context,
+            context_version,
+            change_id,
         )
         return self.send_many([draft])[0]
 
@@ -193,11 +205,32 @@ class Mailbox(Caller):
         epoch = self.store.epoch()
         answers = [self._sent_before(send) for send in sends]
         fresh = _without_repeats([send for send, answer in zip(sends, answers, strict=True) if answer is None])
+        fresh = [self._pinned(send) for send in fresh]
         if fresh:
             self._append_sends(fresh, now)
         elif not self.store.settle(epoch):
             return None
-        return [answer or self._answer(send) for send, answer in zip(sends, answers, strict=True)]
+        sent = iter(fresh)
+        return [answer or self._answer(next(sent)) for answer in answers]
+
+    def _pinned(self, send: commands.Send) -> commands.Send:
+        """The message with the document it refers to, as that stands."""
+        asked = send.reference
+        if asked is None:
+            return send
+        document = self._documents.read(asked.path)
+        if document.redacted:
+            raise errors.RedactedDocument(scope=document.scope, path=document.path)
+        if asked.version is not None and asked.version != document.version:
+            raise errors.MemoryConflict(
+                scope=document.scope,
+                path=document.path,
+                reason="version_mismatch",
+                expected_version=asked.version,
+                actual_version=document.version,
+            )
+        context = Context(document.scope, document.path, document.version, asked.change_id)
+        return attrs.evolve(send, letter=attrs.evolve(send.letter, context=context))
 
     def _prepare(self, draft: Draft, now: datetime) -> commands.Send:
         scope = self.mounts.writable(draft.target, new=True).scope

@@ -19,12 +19,29 @@ from fencepost.mailbox.message import Letter
 
 
 @attrs.frozen
+class Reference:
+    """
+    The document that a message is about.
+
+    Attributes:
+        path: Its mounted path.
+        version: The version that the sender has seen; None: as it stands now.
+        change_id: What the sender calls the change.  Nobody verifies it.
+    """
+
+    path: str
+    version: int | None = None
+    change_id: str | None = None
+
+
+@attrs.frozen
 class Send:
-    """A new message.  `dated` tells a reminder, which is always actionable, from a message that is due at once."""
+    """A new message.  What it refers to is looked up when it is sent: until then the letter has no context."""
 
     letter: Letter
     due_at: datetime
     idempotency: Idempotency | None = None
+    reference: Reference | None = None
 
 
 @attrs.frozen

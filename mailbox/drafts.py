@@ -36,6 +36,9 @@ class Draft:
     due_at: datetime | str | None = None
     delay_seconds: int | None = None
     idempotency_key: str | None = None
+    context: str | None = None
+    context_version: int | None = None
+    change_id: str | None = None
 
 
 def prepare(draft: Draft, *, scope: str, actor: str, message_id: str, now: datetime) -> commands.Send:
@@ -71,12 +74,29 @@ def prepare(draft: Draft, *, scope: str, actor: str, message_id: str, now: datet
         delivery=shapes.choice(draft.delivery, "delivery", Delivery),
         actionable=shapes.flag(draft.actionable, "actionable") or due_at is not None,
     )
+    reference = _reference(draft)
     key = None
     if draft.idempotency_key is not None:
         said = shapes.said(draft.idempotency_key, "idempotency_key", shapes.PATH_BYTES_MAX)
         dated = None if draft.due_at is None else due_at
-        key = Idempotency(said, _fingerprint(letter, dated, draft.delay_seconds))
-    return commands.Send(letter, now if due_at is None else due_at, key)
+        key = Idempotency(said, _fingerprint(letter, dated, draft.delay_seconds, reference))
+    return commands.Send(letter, now if due_at is None else due_at, key, reference)
+
+
+def _reference(draft: Draft) -> commands.Reference | None:
+    if draft.context is None:
+        for field in ("context_version", "change_id"):
+            if getattr(draft, field) is not None:
+                raise errors.MissingField(field="context", rule=f"{field} is about a document: name it")
+        return None
+    path = shapes.text(draft.context, "context", 2 * shapes.PATH_BYTES_MAX)
+    version = draft.context_version
+    change = draft.change_id
+    return commands.Reference(
+        path,
+        None if version is None else shapes.whole_number(version, "context_version", 1),
+        None if change is None else shapes.said(change, "change_id", shapes.PATH_BYTES_MAX),
+    )
 
 
 def _place(conversation: str | None, turn: int | None, field: str, turn_field: str) -> tuple[str | None, int | None]:
@@ -87,9 +107,11 @@ def _place(conversation: str | None, turn: int | None, field: str, turn_field: s
     return None if conversation is None else shapes.name(conversation, field), turn
 
 
-def _fingerprint(letter: Letter, due_at: datetime | None, delay_seconds: int | None) -> str:
+def _fingerprint(
+    letter: Letter, due_at: datetime | None, delay_seconds: int | None, reference: commands.Reference | None
+) -> str:
     """A digest of all that a repeat must have in common: what was asked for, not what came of it."""
-    asked = (
+    asked: tuple[object, ...] = (
         letter.scope,
         letter.conversation,
         letter.turn,
@@ -101,4 +123,6 @@ def _fingerprint(letter: Letter, due_at: datetime | None, delay_seconds: int | N
         due_at,
         delay_seconds,
     )
+    if reference is not None:  # so that the fingerprint of a message without one stays what it always was
+        asked += attrs.astuple(reference)
     return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_UTC_Z)).hexdigest()

@@ -379,6 +379,14 @@ class MemoryConflict(RefusedDocument):
     actual_version: int
 
 
+class RedactedDocument(RefusedDocument):
+    """The content of the document was erased, so nobody can be referred to it."""
+
+    code = "redacted_document"
+    sentence = "document {path} in {scope} was redacted, and nothing can refer to it: name another, or none"
+    wire_code = "memory_document_not_found"
+
+
 class UnsupportedDocument(RefusedDocument):
     """
     The document has an event that this fencepost does not know.

@@ -21,7 +21,16 @@ from fencepost.mailbox.errors import Usage
 
 _INTERRUPTED_STATUS = 130
 #: Fields whose names are not words that a sentence may use in another sense.
-_FIELDS = ("message_id", "due_at", "delay_seconds", "about_turn", "idempotency_key", "expected_version")
+_FIELDS = (
+    "message_id",
+    "due_at",
+    "delay_seconds",
+    "about_turn",
+    "idempotency_key",
+    "expected_version",
+    "context_version",
+    "change_id",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -85,6 +85,9 @@ def _answer(where: Where, done: str, receipt: Receipt) -> None:
     click.option("--actionable", is_flag=True, help="There is work to claim. A dated reminder always has some."),
     *_times,
     click.option("--idempotency-key", metavar="KEY", help="Repeating with the same key and content sends once."),
+    click.option("--context", metavar="PATH", help="The mounted path of a document that it is about."),
+    click.option("--context-version", metavar="N", help="The version of it that you have seen [the latest]."),
+    click.option("--change-id", metavar="ID", help="What you call the change. Nobody verifies it."),
 )
 @storage
 def send(
@@ -94,6 +97,7 @@ def send(
     turn: str | None,
     about_turn: str | None,
     delay_seconds: str | None,
+    context_version: str | None,
     conversation: str | None,
     **rest: Any,
 ) -> None:
@@ -106,6 +110,7 @@ def send(
     fencepost messages send --body "Look at the failing build" --actionable
     fencepost messages send --target /user --body "Renew the certificate" --delay-seconds 1296000
     git log -1 | fencepost messages send --body-file -
+    fencepost messages send --body "Please review" --actionable --context /project/notes/plan.md --context-version 3
     """
     text = needed(said(body, body_file, "body"), "body", "say something with --body or --body-file")
     with _Opened(where, to_read=False) as box:
@@ -114,6 +119,7 @@ def send(
             conversation=conversation,
             turn=whole(turn, "turn"),
             about_turn=whole(about_turn, "about_turn"),
+            context_version=whole(context_version, "context_version"),
             delay_seconds=whole(delay_seconds, "delay_seconds", most=DELAY_SECONDS_MAX),
             **rest,
         )

@@ -20,7 +20,7 @@ import orjson
 from fencepost.mailbox import codec
 from fencepost.mailbox.box import History, Inbox
 from fencepost.mailbox.lifecycle import is_running
-from fencepost.mailbox.message import Message, Receipt, Status
+from fencepost.mailbox.message import Context, Message, Receipt, Status
 from fencepost.mailbox.store.port import Unsupported
 from fencepost.mailbox.times import show
 
@@ -137,6 +137,13 @@ def _facts(message: Message, now: datetime) -> Iterable[tuple[str, str]]:
         yield "outcome", clip(message.outcome, 200)
 
 
+def _context(context: Context | None) -> str | None:
+    if context is None:
+        return None
+    change = "" if context.change_id is None else f", change {context.change_id}"
+    return f"{context.path} in {context.scope}, version {context.version}{change}"
+
+
 def print_history(found: History, now: datetime) -> None:
     """A message, its body, and its versions."""
     message = found.receipt.message
@@ -148,6 +155,7 @@ def print_history(found: History, now: datetime) -> None:
         ("from", f"{letter.actor}" + (f", session {letter.source}" if letter.source else "")),
         ("sent", f"{show(letter.created_at)} ({relative(letter.created_at, now)})"),
         ("about", letter.about),
+        ("context", _context(letter.context)),
         *_facts(message, now),
     ]
     for title, value in facts:
