@@ -86,10 +86,10 @@ def pages(ask, of, limit):
         page = ask(cursor=cursor, limit=limit)
         assert len(of(page)) <= limit
         found += of(page)
-        cursor = page.next_cursor
+        before, cursor = cursor, page.next_cursor
         if cursor is None:
             return found
-        assert limit == len(of(page))
+        assert (limit, True) == (len(of(page)), before != cursor), "a full page, and a step further"
 
 
 class DocumentsAndModel(RuleBasedStateMachine):
@@ -400,6 +400,20 @@ def test_versions_repeat_and_lose_nothing_while_others_write(data):
 
         found = pages(asked, lambda page: page.versions, limit)
         assert list(range(newest, 0, -1)) == [version.version for version in found]
+
+
+@given(st.lists(st.integers(-3, 3), max_size=8), st.integers(-3, 3), st.integers(1, 3))
+def test_history_since_a_time_misses_nothing_when_clocks_go_back(minutes, since, limit):
+    """Order is by sequence, so what is recent enough may stand behind what is not."""
+    clock = iter(minutes)
+    door = Documents(open_store(":memory:"), MOUNTS, clock=lambda: some.NOON + timedelta(minutes=next(clock)))
+    for _ in minutes:
+        door.write("/project/a", "x")
+    start = some.NOON + timedelta(minutes=since)
+    found = pages(lambda **page: door.history(since=start, **page), lambda page: page.versions, limit)
+
+    recent = [number for number, minute in enumerate(minutes, 1) if minute >= since]
+    assert recent[::-1] == [version.version for version in found]
 
 
 _questions = st.sampled_from(
