@@ -17,7 +17,14 @@ A root is a folder of mode 0700; every file in it has mode 0600.
     is open; the others are sealed.  ``journal/archives``, where there is one, names the folders that sealed ones have
     been moved to, one on each line.
 ``journal/torn/``
-    Copies of what was cut from a torn tail, named segment-offset-digest.
+    Copies of what was cut from a torn tail, named segment-offset-digest; blanked by the next erasure.
+``journal/erasing``
+    While an erasure is under way, the place where its frame stands or will stand: ``{"seq", "digest", "segment",
+    "offset"}``, the last event and digest before it, and the byte of that segment.  Where the frame did not fit there,
+    it begins the segment of its own first sequence number.
+``index-<generation>.sqlite``
+    What was folded from the events, in a file that is nobody's contract.  A generation that `store.json` does not name
+    is left over.
 ``.store.lock``, ``.sync.lock``
     Locked with flock by whoever appends, and by whoever syncs.  Never removed.
 ``watermark``
@@ -56,8 +63,25 @@ A segment is a sequence of frames, then zeros up to its end.  A frame is one bat
 Sequence numbers begin at 1 and have no gaps.  The version of an event is its place in its stream, from 1; a stream is a
 scope and a name.  All events of a frame are there, or none.
 
-Erasing overwrites a slot with ``null`` and spaces, in place, after the frame that names it in ``erases`` is on the
-disk.  A slot that is not what its commitment says is erased if a whole frame names it, and damaged otherwise.
+Erasing
+=======
+
+An erased slot is ``null`` and spaces.  A slot that is not what its commitment says is erased if a whole frame names it,
+and damaged otherwise; a frame that erases is never erased itself.
+
+A frame with ``erases`` binds from when it is on the disk, whatever stands in the slots.  These are the steps, under the
+lock, each of them synced before the next:
+
+1. ``journal/erasing`` is written, and then the frame.
+2. ``store.json`` gets the next generation, and every ``index-*`` file is removed.
+3. Each named slot is overwritten in place, in every folder that holds its segment.
+4. Every file in ``journal/torn/`` is overwritten with zeros.  What interrupted writes have left (``.*.tmp``) there, in
+   the root, in the journal and in the archives is removed.
+5. ``journal/erasing`` is removed.
+
+Whoever finds ``journal/erasing`` and may write does all steps behind the frame again before anything else, or removes
+the file if that frame is not there.  Whoever may not write takes the slots for erased if that frame is there and
+durable.  Whoever folds the events does so anew when the generation changes.
 
 What a crash may leave
 ======================

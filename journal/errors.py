@@ -168,6 +168,19 @@ class SyncFailed(JournalError):
     why: str
 
 
+class ErasureUnfinished(JournalError):
+    """
+    An erasure is on record, and not every byte of it could be overwritten yet.
+
+    What was erased is not shown any more.  Whoever uses the store next does the rest, or gets the same error.
+    """
+
+    code = "erasure_unfinished"
+    sentence = "{path}: {why}; the erasure is on record and not finished: mend the cause, and any further call does it"
+    path: str
+    why: str
+
+
 class NotAStore(JournalError):
     """The folder exists and holds something, but not a fencepost store."""
 
@@ -228,3 +241,12 @@ class BatchTooLarge(BadInput):
     events: int
     size_bytes: int
     limit: str
+
+
+class NotErasable(BadInput):
+    """A batch names an event to erase that is not there, or that is the record of an erasure."""
+
+    code = "not_erasable"
+    sentence = "event {seq} cannot be erased ({why}): name events that are there and erase nothing themselves"
+    seq: int
+    why: str

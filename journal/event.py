@@ -41,7 +41,7 @@ class Batch:
         at: When, as the caller's clock had it; aware, UTC.
         actor: Who, as the transport knows it.
         events: At least one.
-        erases: Sequence numbers of earlier events whose data this batch erases.
+        erases: Sequence numbers of earlier events whose data this batch erases; never of a batch that erases itself.
     """
 
     at: datetime

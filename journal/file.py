@@ -20,6 +20,7 @@ from typing import Final
 
 from fencepost.journal import forks
 from fencepost.journal.disk import Disk, failure
+from fencepost.journal.erasing import Eraser
 from fencepost.journal.errors import (
     ClosedHandle,
     ForkedHandle,
@@ -31,7 +32,7 @@ from fencepost.journal.errors import (
 from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.frame import encode, recorded
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock, describe_process, network_filesystem
-from fencepost.journal.port import Heads, Stream
+from fencepost.journal.port import Heads, NoHeads, Stream
 from fencepost.journal.reading import read_commit, read_commits, read_durable
 from fencepost.journal.recovery import BEGINNING
 from fencepost.journal.root import (
@@ -94,7 +95,7 @@ class FileJournal:
         self._closed = False
         self._mutex = threading.RLock()
         forks.register(self)
-        self._heads: Heads = _NoHeads()
+        self._heads: Heads = NoHeads()
         self._pending: list[Commit] = []
         self._streams: dict[Stream, list[Event]] = {}
         self._keys: set[str] = set()
@@ -125,6 +126,7 @@ class FileJournal:
         self.segments = Segments(self.root, self._disk, write=True)
         self._sync = Sync(self._sync_lock, self._watermark, self.segments, self._disk)
         self._writer = Writer(self.root, self.segments, self._watermark, self._sync, self._disk, segment_bytes)
+        self._eraser = Eraser(self.root, self.segments, self._watermark, self._sync, self._disk)
 
     def renew_in_child(self) -> None:
         """In a forked child: a thread of the parent may have held the mutex."""
@@ -158,6 +160,10 @@ class FileJournal:
         with self.locked():
             self._learn(self._stock())
             return self._known.seq
+
+    def generation(self) -> int:
+        """A number that changes when something was erased; see `fencepost.journal.port.Journal`."""
+        return self.identity.generation
 
     def epoch(self) -> int:
         """A number that changes when something was taken back; see `fencepost.journal.port.Journal`."""
@@ -228,7 +234,7 @@ class FileJournal:
     def commit_at(self, segment: int, offset: int) -> Commit:
         """The batch at a place; see `fencepost.journal.port.Journal`."""
         self._check_handle()
-        return read_commit(self.segments, segment, offset)
+        return read_commit(self.segments, segment, offset, self.durable)
 
     def key_digest(self, scope: str, key: str) -> str:
         """The keyed digest of an idempotency key; see `fencepost.journal.port.Journal`."""
@@ -267,6 +273,8 @@ class FileJournal:
         identity = read_identity(self.root)
         if identity.id != self.identity.id:
             raise NotAStore(path=self.root, why="it has become another store: open it again")
+        if identity.generation != self.identity.generation:
+            self._epoch = -1  # what is pending may hold something that has been erased: it is learned anew
         self.identity = identity
 
     def close(self) -> None:
@@ -282,23 +290,28 @@ class FileJournal:
     # --- appending, under the lock --------------------------------------------------------------------
 
     def _append_locked(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+        generation = self.identity.generation
         mark = self._stock()
         self._learn(mark)
-        versions = self._check_versions(batch, expect)
+        versions = self._check_versions(batch, expect, stale=generation != self.identity.generation)
         macs = self._fresh_keys(batch)
         salts = [self._salt() for _ in batch.events]
         durable = self._watermark.durable
         frame = encode(batch, mark.seq + 1, mark.digest, durable, versions, salts, macs)
+        if batch.erases:
+            self._eraser.plan(mark, batch.erases)
         segment, offset = self._writer.write(mark, frame, len(batch.events))
         commit = recorded(batch, self._known, frame, segment, offset, versions, macs)
         self._add(commit)
+        if batch.erases:
+            self._learn(self._stock())  # which carries it out
         return commit
 
-    def _check_versions(self, batch: Batch, expect: Mapping[Stream, int]) -> list[int]:
+    def _check_versions(self, batch: Batch, expect: Mapping[Stream, int], *, stale: bool) -> list[int]:
         at: dict[Stream, int] = {}
         for stream, expected in expect.items():
             actual = self._version(stream)
-            if actual != expected:
+            if actual != expected or (stale and expected):  # what was decided on may have been erased
                 raise JournalConflict(
                     scope=stream[0], stream=stream[1], expected_version=expected, actual_version=actual
                 )
@@ -331,13 +344,19 @@ class FileJournal:
         """Where the journal ends, seen with own eyes; under the lock."""
         if file_mark(self._store_file) != self.identity.file:
             self.reload_identity()
-        return self._writer.stock(self.identity.file, self._heads.checkpoint)
+        mark = self._writer.stock(self.identity.file, self._heads.checkpoint)
+        if self._watermark.erasing:
+            try:
+                mark = self._eraser.finish(mark)
+            finally:
+                self.reload_identity()
+        return mark
 
     def _glance(self) -> Mark | None:
         """Where the journal ends, as far as a look at the watermark tells; without any lock."""
         watermark = self._watermark
         mark = watermark.mark
-        if mark is None or mark.store != self.identity.file or watermark.poisoned:
+        if mark is None or mark.store != self.identity.file or watermark.poisoned or watermark.erasing:
             return None
         return mark
 
@@ -382,16 +401,3 @@ class FileJournal:
             raise ForkedHandle(opener=self._pid, user=os.getpid())
         if self._closed:
             raise ClosedHandle(path=self.root)
-
-
-class _NoHeads:
-    """Nobody folds the journal, so it keeps all of itself in mind."""
-
-    def checkpoint(self) -> Checkpoint:
-        return BEGINNING
-
-    def version(self, _: Stream, /) -> int:
-        return 0
-
-    def knows_key(self, _: str, /) -> bool:
-        return False

@@ -33,6 +33,8 @@ SECTOR_BYTES: Final = 512
 BATCH_EVENTS_MAX: Final = 1_000
 #: Bytes of all slots of one batch: a full batch of text in its largest JSON form, well under 9 digits.
 BATCH_BYTES_MAX: Final = 256 << 20
+#: Slots that one batch erases: about 10 MB of a header, which may have 8 digits of bytes.
+BATCH_ERASES_MAX: Final = 1_000_000
 
 _SPACE, _OPEN, _COMMA = b" [,"
 _PREFIX: Final = re.compile(rb"([0-9a-f]{64}) ([0-9]{8}) ([0-9]{9}) ")
@@ -132,8 +134,9 @@ def encode(
         if mac is not None:
             entry["key"] = mac
         entries.append(entry)
-    if not 0 < len(slots) <= BATCH_EVENTS_MAX or size_bytes > BATCH_BYTES_MAX:
-        limit = f"1 to {BATCH_EVENTS_MAX} events, {BATCH_BYTES_MAX} bytes"
+    too_many = not 0 < len(slots) <= BATCH_EVENTS_MAX or len(batch.erases) > BATCH_ERASES_MAX
+    if too_many or size_bytes > BATCH_BYTES_MAX:
+        limit = f"1 to {BATCH_EVENTS_MAX} events, {BATCH_BYTES_MAX} bytes, {BATCH_ERASES_MAX} events to erase"
         raise BatchTooLarge(events=len(slots), size_bytes=size_bytes, limit=limit)
     fields: dict[str, Any] = {
         "prev": prev,
@@ -182,6 +185,19 @@ def headers(buffer: bytes, after: int) -> Iterator[Header]:
         header = header_at(buffer, match.start())
         if header is not None:
             yield header
+
+
+def slot_places(header: Header) -> Iterator[tuple[int, int, int]]:
+    """The sequence number, the first byte and the size of each slot of a frame."""
+    begin = header.payload + 1
+    for seq, entry in enumerate(header.fields["events"], header.seq):
+        yield seq, begin, entry["len"]
+        begin += entry["len"] + 1
+
+
+def erased_slot(size: int) -> bytes:
+    """What an erased slot of that many bytes is overwritten with."""
+    return b"null".ljust(size)
 
 
 def is_erased(slot: bytes) -> bool:

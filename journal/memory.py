@@ -27,6 +27,11 @@ class MemoryJournal:
         self._keys: set[str] = set()
         self._heads: Heads | None = None
         self._closed = False
+        self._erasures = 0
+
+    def generation(self) -> int:
+        """See `fencepost.journal.port.Journal`."""
+        return self._erasures
 
     def attach(self, heads: Heads) -> None:
         """See `fencepost.journal.port.Journal`; a journal that knows everything asks nobody."""
@@ -62,7 +67,16 @@ class MemoryJournal:
             self._commits.append(commit)
             self._versions = after
             self._keys.update(mac for mac in macs if mac is not None)
+            if batch.erases:
+                self._erase(frozenset(batch.erases))
             return commit
+
+    def _erase(self, erased: frozenset[int]) -> None:
+        self._erasures += 1
+        for place, commit in enumerate(self._commits):
+            if any(event.seq in erased for event in commit.events):
+                events = tuple(event._replace(data=None) if event.seq in erased else event for event in commit.events)
+                self._commits[place] = commit._replace(events=events, meanings=None)
 
     def refresh(self) -> int:
         """See `fencepost.journal.port.Journal`."""

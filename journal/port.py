@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from fencepost.journal.event import Batch, Checkpoint, Commit, Event
+from fencepost.journal.recovery import BEGINNING
 
 #: A stream: its scope and its name within the scope.
 Stream: TypeAlias = tuple[str, str]
@@ -29,6 +30,22 @@ class Heads(Protocol):
         """Does an event there carry the idempotency key of that digest?"""
 
 
+class NoHeads:
+    """Nobody folds the journal, so it keeps all of itself in mind."""
+
+    def checkpoint(self) -> Checkpoint:
+        """The beginning."""
+        return BEGINNING
+
+    def version(self, _: Stream, /) -> int:
+        """Nothing was taken in."""
+        return 0
+
+    def knows_key(self, _: str, /) -> bool:
+        """Nothing was taken in."""
+        return False
+
+
 class Journal(Protocol):
     """An ordered log of batches."""
 
@@ -37,19 +54,25 @@ class Journal(Protocol):
 
     def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
         """
-        Append a batch whole, and return once it is durable.
+        Append a batch whole, and return once it is durable and what it erases is overwritten.
 
         Args:
             batch: The events.
             expect: The version that each stream of the batch must be at before it; 0 for a new stream.
 
         Raises:
-            JournalConflict: A stream is at another version, or an idempotency key has been used.  Nothing was written.
+            JournalConflict: A stream is at another version, an idempotency key has been used, or something was erased
+                since this handle looked last.  Nothing was written.
+            NotErasable: It erases an event that is not there, or the record of an erasure.
+            ErasureUnfinished: It was appended, and what it erases will be overwritten by the next call.
             JournalError: It could not be written, or (`SyncFailed`) its outcome is unknown.
         """
 
     def refresh(self) -> int:
         """Learn what others have appended; the sequence number of the last event, durable or not."""
+
+    def generation(self) -> int:
+        """A number that changes, with `refresh`, when what was folded holds something that has been erased since."""
 
     def pending(self) -> Sequence[Commit]:
         """The batches behind the heads' checkpoint that this handle knows of, durable or not."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from fencepost.journal.disk import Disk
+from fencepost.journal.erasing import planned
 from fencepost.journal.errors import ReadOnlyStore
 from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.port import Heads, Stream
@@ -39,9 +40,13 @@ class FileReader:
     def __init__(self, root: str | os.PathLike[str], *, witness: int = 0) -> None:
         self.witness = witness
         self.root: Final = os.path.abspath(os.fspath(root))
-        self.identity: Final = read_identity(self.root)
+        self.identity = read_identity(self.root)
         self.segments: Final = Segments(self.root, Disk(), write=False)
         self._heads: Heads | None = None
+
+    def generation(self) -> int:
+        """See `fencepost.journal.port.Journal`; an erasure that binds and is not finished counts as one of its own."""
+        return 2 * self.identity.generation + bool(planned(self.segments, self.durable))
 
     def attach(self, heads: Heads) -> None:
         """See `fencepost.journal.port.Journal`."""
@@ -58,6 +63,7 @@ class FileReader:
 
     def refresh(self) -> int:
         """See `fencepost.journal.port.Journal`; what is not durable is not shown."""
+        self.identity = read_identity(self.root)
         return self.durable()
 
     def pending(self) -> Sequence[Commit]:
@@ -120,7 +126,7 @@ class FileReader:
 
     def commit_at(self, segment: int, offset: int) -> Commit:
         """See `fencepost.journal.port.Journal`."""
-        return read_commit(self.segments, segment, offset)
+        return read_commit(self.segments, segment, offset, self.durable)
 
     def key_digest(self, scope: str, key: str) -> str:
         """See `fencepost.journal.port.Journal`."""

@@ -13,6 +13,7 @@ from typing import Final
 
 import attrs
 
+from fencepost.journal.erasing import planned
 from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.event import Checkpoint, Commit
 from fencepost.journal.frame import commit_at, header_at
@@ -25,7 +26,9 @@ _CHUNK_BYTES: Final = 256 << 10
 _EVERYTHING: Final = 2**62
 
 
-def read_commits(segments: Segments, after: Checkpoint, *, through: int) -> Iterator[Commit]:
+def read_commits(
+    segments: Segments, after: Checkpoint, *, through: int, erased: frozenset[int] = frozenset()
+) -> Iterator[Commit]:
     """
     The batches behind a place, in order.
 
@@ -33,6 +36,7 @@ def read_commits(segments: Segments, after: Checkpoint, *, through: int) -> Iter
         segments: Where they stand.
         after: The place to begin at.
         through: The last event wanted.
+        erased: Sequence numbers known to be erased, though their slots may not be overwritten yet.
 
     Raises:
         JournalCorrupt: At the first byte that is not as it was written, after everything intact before it.
@@ -42,7 +46,7 @@ def read_commits(segments: Segments, after: Checkpoint, *, through: int) -> Iter
     while place.seq < through:
         buffer = segments.read(place.segment, place.offset, size)
         seq, digest, offset = place.seq, place.digest, 0
-        while (commit := commit_at(buffer, offset, place.segment, base=place.offset)) is not None:
+        while (commit := commit_at(buffer, offset, place.segment, erased, base=place.offset)) is not None:
             if commit.prev != digest or commit.events[0].seq != seq + 1:
                 break
             yield commit
@@ -54,26 +58,33 @@ def read_commits(segments: Segments, after: Checkpoint, *, through: int) -> Iter
             # The last frame of the chunk was cut short; one that is longer than a chunk needs the whole rest.
             size = _CHUNK_BYTES if offset else None
         else:
-            place = yield from _careful(segments, place)
+            place, erased = yield from _careful(segments, place, erased)
             size = _CHUNK_BYTES
 
 
-def _careful(segments: Segments, place: Checkpoint) -> Generator[Commit, None, Checkpoint]:
-    """What stands where no plain good frame does: the end of a segment, an erased slot, or damage."""
+def _careful(
+    segments: Segments, place: Checkpoint, erased: frozenset[int]
+) -> Generator[Commit, None, tuple[Checkpoint, frozenset[int]]]:
+    """
+    What stands where no plain good frame does: the end of a segment, an erased slot, or damage.
+
+    Returns:
+        The place behind it, and everything that is now known to be erased.
+    """
     buffer = segments.read(place.segment)
     following = [first for first in segments.firsts() if first > place.segment]
     if is_blank(buffer, place.offset):
         if following and following[0] == place.seq + 1:
-            return attrs.evolve(place, segment=following[0], offset=0)
+            return attrs.evolve(place, segment=following[0], offset=0), erased
         why = f"nothing stands behind sequence {place.seq}, which was on the disk"
         raise JournalCorrupt(file=segments.path(place.segment), offset=place.offset, why=why)
-    erased = erased_by(buffer).union(*(erased_by(segments.read(first)) for first in following))
+    erased |= erased_since(segments, place.segment)
     found = scan(buffer, place, more_follows=bool(following), erased=erased)
     yield from found.commits
     if not found.commits:
         why = found.why if found.tail is not Tail.CLEAN else "it is not what was written"
         raise JournalCorrupt(file=segments.path(place.segment), offset=place.offset, why=why)
-    return found.end
+    return found.end, erased
 
 
 def read_durable(segments: Segments, after: Checkpoint | None, durable: Callable[[], int]) -> Iterator[Commit]:
@@ -93,15 +104,36 @@ def read_durable(segments: Segments, after: Checkpoint | None, durable: Callable
         through = durable()
     except JournalCorrupt as error:
         damage, through = error, _EVERYTHING
+    erased = planned(segments, lambda: through)
     try:
-        yield from read_commits(segments, after or BEGINNING, through=through)
+        yield from read_commits(segments, after or BEGINNING, through=through, erased=erased)
     except JournalCorrupt as error:
         raise damage or error from None
 
 
-def read_commit(segments: Segments, segment: int, offset: int) -> Commit:
+def erased_since(segments: Segments, segment: int) -> frozenset[int]:
+    """What whole frames of that segment and the later ones erase; sealed ones are looked through once."""
+    firsts = [first for first in segments.firsts() if first >= segment]
+    found: set[int] = set()
+    for first in firsts:
+        known = segments.erasures.get(first)
+        if known is None:
+            known = erased_by(segments.read(first))
+            if first != firsts[-1]:
+                segments.erasures[first] = known
+        found |= known
+    return frozenset(found)
+
+
+def read_commit(segments: Segments, segment: int, offset: int, durable: Callable[[], int]) -> Commit:
     """
     The batch at a place.
+
+    Args:
+        segments: Where it stands.
+        segment: The first sequence number of its segment.
+        offset: The byte at which it begins.
+        durable: Finds the last durable event, which tells whether an unfinished erasure binds already.
 
     Raises:
         JournalCorrupt: It is not there.
@@ -111,12 +143,9 @@ def read_commit(segments: Segments, segment: int, offset: int) -> Commit:
     if header is None or header.end > len(buffer):
         buffer = segments.read(segment, offset, None if header is None else header.end)
         header = header_at(buffer, 0)
-    commit = commit_at(buffer, 0, segment, base=offset)
+    commit = commit_at(buffer, 0, segment, planned(segments, durable), base=offset)
     if commit is None and header is not None:
-        erased = frozenset[int]().union(
-            *(erased_by(segments.read(first)) for first in segments.firsts() if first >= segment)
-        )
-        commit = commit_at(buffer, 0, segment, erased, base=offset)
+        commit = commit_at(buffer, 0, segment, erased_since(segments, segment), base=offset)
     if commit is None:
         raise JournalCorrupt(file=segments.path(segment), offset=offset, why="the frame that stood here is not whole")
     return commit

@@ -2,19 +2,20 @@
 Moving sealed segments to an archive.
 
 Nothing is dropped: an archived segment is verified, read and answers history as
-before, from where it is now.  Each segment is copied, synced and named before
-the original goes, so an interruption leaves it in one place or in both, with
-the same bytes.
+before, from where it is now.  The folder is named before anything is copied
+there, and each segment is copied and synced before the original goes, so an
+interruption leaves it in one place or in both, with the same bytes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from datetime import datetime
 
 from fencepost.journal.disk import Disk, failure, remove_staged, write_whole
-from fencepost.journal.errors import JournalUnavailable
+from fencepost.journal.errors import JournalCorrupt, JournalUnavailable
 from fencepost.journal.file import FileJournal
 from fencepost.journal.frame import header_at, headers
 from fencepost.journal.segments import ARCHIVES, archives, segment_name
@@ -44,6 +45,8 @@ def retain(journal: FileJournal, before: datetime, archive: str | None = None, d
     disk = disk or Disk()
     where = archive_folder(journal, archive)
     moved: list[int] = []
+    with contextlib.suppress(JournalCorrupt):  # what is intact before the damage can be moved
+        journal.durable()  # an erasure that is half done is finished first
     with journal.locked():
         segments = journal.segments
         try:
@@ -56,8 +59,9 @@ def retain(journal: FileJournal, before: datetime, archive: str | None = None, d
                 if not moved:
                     disk.make_folder(where)
                     remove_staged(disk, where)
-                _copy(os.path.join(where, segment_name(first)), data, disk)
+                # Named before there is anything in it, so that an erasure finds every copy.
                 _remember(journal.root, segments.folder, where, disk)
+                _copy(os.path.join(where, segment_name(first)), data, disk)
                 disk.remove(os.path.join(segments.folder, segment_name(first)))
                 disk.sync_folder(segments.folder)
                 moved.append(first)

@@ -7,6 +7,7 @@ The root folder of a store, and the little file that says what it is.
       watermark                 a hint that is shared by running processes; see `fencepost.journal.watermark`
       journal/<first seq>.log   0600, segments
       journal/torn/             what was cut from a torn tail
+      journal/erasing           while an erasure is under way; see `fencepost.journal.erasing`
       index-<generation>.sqlite what whoever folds the events keeps; it comes back when it is deleted
 """
 
@@ -33,6 +34,8 @@ STORE_FILE: Final = "store.json"
 WATERMARK: Final = "watermark"
 JOURNAL: Final = "journal"
 TORN: Final = "torn"
+#: How the names of the files begin that hold what was folded from the events.
+INDEX: Final = "index-"
 
 #: What may stand in a folder that is about to become a store.
 _OURS: Final = frozenset((STORE_LOCK, SYNC_LOCK, JOURNAL, WATERMARK))

@@ -53,6 +53,8 @@ class Scan:
 
 
 _ZERO: Final = b"\0"
+#: How a header says that it erases something, as nothing within a text of JSON can.
+_ERASES: Final = b'"erases":['
 
 
 def is_blank(buffer: bytes, begin: int) -> bool:
@@ -63,9 +65,13 @@ def is_blank(buffer: bytes, begin: int) -> bool:
 def erased_by(buffer: bytes) -> frozenset[int]:
     """The sequence numbers that whole, self-proving frames of a segment erase."""
     found: set[int] = set()
-    for header in headers(buffer, -1):
-        if header.erases and commit_at(buffer, header.offset, 0) is not None:
+    place = buffer.find(_ERASES)
+    while place >= 0:
+        begin = buffer.rfind(b"\n", 0, place) + 1  # no frame has another line break than the one that ends it
+        header = header_at(buffer, begin)
+        if header is not None and header.erases and commit_at(buffer, begin, 0) is not None:
             found.update(header.erases)
+        place = buffer.find(_ERASES, place + 1)
     return frozenset(found)
 
 

@@ -61,6 +61,8 @@ class Segments:
         self._mutex = threading.Lock()
         self._open: tuple[int, int, int] | None = None  # first sequence number, file descriptor, inode
         self._stood = (0, 0, 0, 0)  # what `is_file` was asked when it last said yes, and how the folder was then
+        #: What the frames of sealed segments erase, as far as somebody had to look for it.
+        self.erasures: dict[int, frozenset[int]] = {}
         forks.register(self)
 
     def renew_in_child(self) -> None:

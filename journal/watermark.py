@@ -42,7 +42,7 @@ _FILE_INODE, _FILE_MTIME, _SEGMENT, _SEGMENT_INODE, _SEQ, _OFFSET, _LAST, _DIGES
 )
 _HEAD: Final = struct.Struct("=11Q")
 # Words that stand alone.
-_DURABLE, _POISON, _EPOCH, _HOLDER, _ROTATING, _SYNC_ENDS = 16, 17, 18, 19, 20, 21
+_DURABLE, _POISON, _EPOCH, _HOLDER, _ROTATING, _SYNC_ENDS, _ERASING = 16, 17, 18, 19, 20, 21, 22
 _EPOCH_MASK: Final = 2**63 - 1
 
 
@@ -234,6 +234,15 @@ class Watermark:
     @rotating.setter
     def rotating(self, value: bool) -> None:
         self._words[_ROTATING] = value
+
+    @property
+    def erasing(self) -> bool:
+        """Somebody is carrying out an erasure, or died doing so; as `poisoned`, it counts in this boot only."""
+        return self._words[_ERASING] != 0
+
+    @erasing.setter
+    def erasing(self, value: bool) -> None:
+        self._words[_ERASING] = value
 
     @property
     def holder(self) -> int:

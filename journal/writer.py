@@ -9,10 +9,12 @@ is put in order before anything is appended.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from typing import Final
 
 from fencepost.journal.disk import Disk
+from fencepost.journal.erasing import plan_path
 from fencepost.journal.event import Checkpoint
 from fencepost.journal.recovery import cut, end_at, find_end, make_believable
 from fencepost.journal.segments import Segments
@@ -132,6 +134,7 @@ class Writer:
     def _recover(self, mark: Mark | None, store: tuple[int, int], witness: int) -> Mark:
         """Put the end in order; under the sync lock too, so that nobody syncs what is taken back."""
         self._segments.close()
+        self._watermark.erasing = os.path.exists(plan_path(self._segments.folder))  # the word is of this boot only
         if self._watermark.poisoned:
             return self._take_back(store)
         if self._watermark.belongs:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fencepost.mailbox.box import History as History
     from fencepost.mailbox.box import Inbox as Inbox
     from fencepost.mailbox.box import Mailbox as Mailbox
+    from fencepost.mailbox.box import Skeleton as Skeleton
     from fencepost.mailbox.drafts import Draft as Draft
     from fencepost.mailbox.errors import Refused as Refused
     from fencepost.mailbox.message import Delivery as Delivery
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from fencepost.mailbox.shelf import Documents as Documents
     from fencepost.mailbox.shelf import EntryPage as EntryPage
     from fencepost.mailbox.shelf import VersionPage as VersionPage
+    from fencepost.mailbox.store.port import Redaction as Redaction
     from fencepost.mailbox.store.port import Store as Store
     from fencepost.mailbox.views import Listing as Listing
 
@@ -75,7 +77,9 @@ _HOMES = {
     "Mode": "addresses",
     "Mount": "addresses",
     "Receipt": "message",
+    "Redaction": "store.port",
     "Refused": "errors",
+    "Skeleton": "box",
     "Status": "message",
     "Store": "store.port",
     "Version": "records",
@@ -102,7 +106,9 @@ __all__ = [
     "Mode",
     "Mount",
     "Receipt",
+    "Redaction",
     "Refused",
+    "Skeleton",
     "Status",
     "Store",
     "Version",

@@ -20,6 +20,9 @@ MESSAGES = "messages/"
 LINKS = "message-links/"
 #: Where the mailbox keeps its own; nobody reads or writes there by path.
 RESERVED = (MESSAGES, LINKS)
+#: In every scope the stream that says what was erased there; it is never erased itself.  A stream that is about
+#: documents begins with a slash, which no path of one does.
+REDACTIONS = "/redactions"
 
 
 class Mode(enum.Enum):

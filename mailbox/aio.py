@@ -16,12 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import ParamSpec, TypeVar
 
-from fencepost.mailbox.box import LOOK_S, History, Inbox, Mailbox
+from fencepost.mailbox.box import LOOK_S, History, Inbox, Mailbox, Skeleton
 from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.drafts import Draft
 from fencepost.mailbox.message import Delivery, Receipt
 from fencepost.mailbox.records import MemoryDocument, Version
 from fencepost.mailbox.shelf import Documents, EntryPage, VersionPage
+from fencepost.mailbox.store.port import Redaction
 from fencepost.mailbox.views import LIMIT_DEFAULT, Listing
 
 P = ParamSpec("P")
@@ -129,6 +130,14 @@ class AsyncMailbox(_Workers):
     async def view(self, message_id: str, *, target: str | None = None) -> History:
         """See `Mailbox.view`."""
         return await self._run(self._box.view, message_id, target=target)
+
+    async def skeleton(self, message_id: str, *, target: str | None = None) -> Skeleton:
+        """See `Mailbox.skeleton`."""
+        return await self._run(self._box.skeleton, message_id, target=target)
+
+    async def redact(self, message_id: str, *, reason: str | None = None, target: str | None = None) -> Redaction:
+        """See `Mailbox.redact`."""
+        return await self._run(self._box.redact, message_id, reason=reason, target=target)
 
     async def wait(
         self, timeout_s: float, *, target: str | None = None, session: str | None = None, limit: int = LIMIT_DEFAULT

@@ -26,7 +26,7 @@ from fencepost.mailbox.lifecycle import is_running
 from fencepost.mailbox.message import Message, Status
 from fencepost.mailbox.records import Record
 from fencepost.mailbox.store import entries
-from fencepost.mailbox.store.documents import Content, Document, after, body, fold
+from fencepost.mailbox.store.documents import Content, Document, Erased, after, body, fold
 from fencepost.mailbox.store.index import LAYOUT
 from fencepost.mailbox.times import parse, show
 
@@ -116,7 +116,7 @@ class Step:
         event: What was recorded; None for a due time that came or a lease that ran out, which are not events.
         at: When.
         changes: The fields that it changed.
-        note: In words.
+        note: In words; `erased` where nothing but the envelope of the event is left.
     """
 
     event: Event | None
@@ -199,7 +199,9 @@ def _life(events: Iterable[Event], path: str, scope: str | None, now: datetime) 
         at = parse(event.at, "at")
         steps += _passing(document, at, told)
         before, document = document, fold(document, event)
-        steps.append(Step(event, at, tuple(differences(before, document)), ""))
+        # What an erased event changed is gone with it, and so is whatever stood there before.
+        changes = () if event.data is None else tuple(differences(before, document))
+        steps.append(Step(event, at, changes, "erased" if event.data is None else ""))
         lease = document.content.lease if isinstance(document.content, Message) else None
         if lease is not None and isinstance(document.content, Message):
             fences[lease.owner, document.content.occurrence, lease.token] = None
@@ -230,6 +232,8 @@ def _passing(document: Document | None, at: datetime, told: set[tuple[datetime, 
 
 def _worth(document: Document, session: str, occurrence: int, token: str, now: datetime) -> str:
     """What renewing with this fence would be answered, by the code that answers it."""
+    if isinstance(document.content, Erased):
+        return errors.Erased.code
     if not isinstance(document.content, Message):
         return errors.UnsupportedFormat.code
     try:

@@ -18,7 +18,7 @@ from typing import Final
 
 import attrs
 
-from fencepost.journal.event import Batch, NewEvent
+from fencepost.journal.event import Batch, Event, NewEvent
 from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, commands, errors, shapes, times
 from fencepost.mailbox.addresses import MESSAGES, Mount, link_path
@@ -29,8 +29,8 @@ from fencepost.mailbox.events import Linked, MessageEvent
 from fencepost.mailbox.evolve import evolve
 from fencepost.mailbox.message import Context, Delivery, Message, Receipt
 from fencepost.mailbox.shelf import Documents
-from fencepost.mailbox.store.documents import Document, fold
-from fencepost.mailbox.store.port import Query, Store, Unsupported
+from fencepost.mailbox.store.documents import Document, Erased, fold
+from fencepost.mailbox.store.port import Query, Redaction, Store, Unsupported
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX, Listing
 
 #: How long a claim lasts unless it is renewed.
@@ -84,6 +84,15 @@ class History:
 
     receipt: Receipt
     versions: tuple[Receipt, ...]
+
+
+@attrs.frozen
+class Skeleton:
+    """What is on record of a message, whatever it says or said: its events, oldest first, without data and keys."""
+
+    id: str
+    scope: str
+    events: tuple[Event, ...]
 
 
 class Mailbox(Caller):
@@ -246,7 +255,9 @@ class Mailbox(Caller):
         message_id = stream[1].removeprefix(MESSAGES)
         event = self.store.events(stream)[0]
         first = fold(None, event)
-        if not isinstance(first.content, Message) or event.data is None:
+        if event.data is None:
+            raise errors.Erased(message_id=message_id)
+        if not isinstance(first.content, Message):
             raise errors.IdempotencyConflict(message_id=message_id)
         sent = codec.decode(event.type, event.data)
         before = getattr(sent, "idempotency", None)
@@ -313,6 +324,7 @@ class Mailbox(Caller):
         Raises:
             UnknownMessage: There is none of that id in the mounts.
             UnsupportedFormat: It is stored in a form that this version does not know.
+            Erased: A redaction has erased it; `skeleton` says what is left.
         """
         return self._until_it_stands(lambda: self._try_view(message_id, self.mounts.readable(target)))
 
@@ -327,6 +339,25 @@ class Mailbox(Caller):
                 versions.append(Receipt(folded.version, self._message(folded)))
             versions.reverse()
         return History(versions[0], tuple(versions)) if told.stands else None
+
+    def skeleton(self, message_id: str, *, target: str | None = None) -> Skeleton:
+        """
+        Who did what kind of thing to a message, and when; that is what stays of one that was erased.
+
+        Raises:
+            UnknownMessage: There is none of that id in the mounts.
+        """
+        scopes = self.mounts.readable(target)
+
+        def attempt() -> Skeleton | None:
+            with self._told_when_durable() as told:
+                document = self._find(message_id, scopes)
+                found = self.store.events((document.scope, document.path))
+                events = tuple(event._replace(data=None, key=None) for event in found)
+            left = Skeleton(document.path.removeprefix(MESSAGES), document.scope, events)
+            return left if told.stands else None
+
+        return self._until_it_stands(attempt)
 
     def wait(
         self, timeout_s: float, *, target: str | None = None, session: str | None = None, limit: int = LIMIT_DEFAULT
@@ -481,6 +512,35 @@ class Mailbox(Caller):
             lambda document: commands.Cancel(*self._who(session, occurrence), self._audience(session, document), said),
         )
 
+    def redact(self, message_id: str, *, reason: str | None = None, target: str | None = None) -> Redaction:
+        """
+        Erase a message with all its versions, whatever its standing: what it said is in no file of the store any more.
+
+        Who did what to it when stays, as does its idempotency key's digest, so that the key is not used again.  The
+        act is recorded beside the message.  Doing it again is harmless and answers the same.
+
+        Args:
+            message_id: Which message.
+            reason: Why, for the record; it must not repeat what is to be erased.
+            target: The mounted path or scope to look in.
+
+        Raises:
+            UnknownMessage: There is none of that id in the mounts.
+            BadInput: Something is not well formed, or its scope is not mounted for writing.
+            ErasureUnfinished: It has happened, and a later call has to do the rest of it.
+        """
+        said = None if reason is None else shapes.said(reason, "reason", shapes.OUTCOME_BYTES_MAX)
+        scopes = self.mounts.readable(target)
+
+        def attempt() -> Document | None:
+            with self._told_when_durable() as told:
+                found = self._find(message_id, scopes)
+                self.mounts.writable(found.scope, new=False)
+            return found if told.stands else None
+
+        document = self._until_it_stands(attempt)
+        return self.store.redact(document.scope, document.path, at=self._clock(), actor=self._actor, reason=said)
+
     # --- the receiver --------------------------------------------------------------------------------------------
 
     def reserve(self, message_id: str, *, session: str, occurrence: int, target: str | None = None) -> Receipt:
@@ -595,6 +655,8 @@ class Mailbox(Caller):
         raise errors.UnknownMessage(message_id=canonical, searched=", ".join(scopes))
 
     def _message(self, document: Document) -> Message:
+        if isinstance(document.content, Erased):
+            raise errors.Erased(message_id=document.path.removeprefix(MESSAGES))
         if not isinstance(document.content, Message):
             why = document.why or "it is no message"
             raise errors.UnsupportedFormat(message_id=document.path.removeprefix(MESSAGES), why=why)

@@ -33,6 +33,7 @@ from fencepost.mailbox.events import (
     Event,
     Idempotency,
     Linked,
+    Redacted,
     Released,
     Renewed,
     Reserved,
@@ -66,6 +67,7 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Linked: "session.linked",
     Written: "document.written",
     Deleted: "document.deleted",
+    Redacted: "redaction.recorded",
 }
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
@@ -356,6 +358,16 @@ def shape(value: MemoryDocument | Entry | Version) -> Json:
     if isinstance(value, MemoryDocument):
         flat["extra"] = {}  # a peer's shape has it; nothing is kept there
     return flat
+
+
+def redaction_body(act: Redacted) -> bytes:
+    """The last redaction of a scope, as JSON on one line."""
+    return orjson.dumps(_converter.unstructure(act))
+
+
+def redaction(raw: bytes | str) -> Redacted:
+    """A redaction from what `redaction_body` made of it."""
+    return _converter.structure(orjson.loads(raw), Redacted)
 
 
 #: The stored name of an event -> what makes it from the fields of its JSON.

@@ -223,6 +223,18 @@ class UnsupportedFormat(RefusedMessage):
     why: str
 
 
+class Erased(RefusedMessage):
+    """
+    A redaction has erased the message.  Who did what to it when is still on record.
+
+    The idempotency key that it was sent under stays used, because what it sent can no longer be compared.
+    """
+
+    code = "erased"
+    sentence = "message {message_id} was erased, and what it said is gone: leave it, or send another under a new key"
+    wire_code = "memory_document_not_found"
+
+
 class StaleOccurrence(RefusedMessage):
     """The message was snoozed since the caller read it; what it read is over."""
 

@@ -1,5 +1,5 @@
 """
-What happened to a message, a link or a document.
+What happened to a message, a link or a document, or was done to the record of it.
 
 Rules for this file: an event carries results, never inputs.  A lease that was
 granted until noon is written as "until noon", not as "for thirty minutes", so
@@ -109,6 +109,19 @@ class Deleted:
     pass
 
 
+@attrs.frozen(slots=False)
+class Redacted:
+    """
+    The content of everything at `path` was erased, or of the whole scope where there is no path.
+
+    It stands in a stream of its own, so that the version of what was erased does not move; `count` is of paths.
+    """
+
+    path: str | None
+    count: int
+    reason: str | None = None
+
+
 MessageEvent: TypeAlias = (
     Sent
     | Acknowledged
@@ -123,4 +136,4 @@ MessageEvent: TypeAlias = (
     | Declined
 )
 DocumentEvent: TypeAlias = Written | Deleted
-Event: TypeAlias = MessageEvent | Linked | DocumentEvent
+Event: TypeAlias = MessageEvent | Linked | DocumentEvent | Redacted

@@ -7,7 +7,7 @@ import threading
 
 from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt
 from fencepost.journal.event import Checkpoint
-from fencepost.journal.frame import commit_at, encode, recorded
+from fencepost.journal.frame import commit_at, encode, erased_slot, header_at, recorded, slot_places
 from fencepost.journal.recovery import BEGINNING
 
 
@@ -19,10 +19,11 @@ class TableJournal:
         self._heads = None
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
         self._db.executescript(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA secure_delete = ON;"
             "CREATE TABLE IF NOT EXISTS frame (offset INTEGER PRIMARY KEY, seq INTEGER, line BLOB);"
             "CREATE TABLE IF NOT EXISTS head (scope TEXT, stream TEXT, version INTEGER, PRIMARY KEY (scope, stream));"
             "CREATE TABLE IF NOT EXISTS sent (digest TEXT PRIMARY KEY);"
+            "CREATE TABLE IF NOT EXISTS erased (seq INTEGER PRIMARY KEY);"
         )
 
     def attach(self, heads):
@@ -61,7 +62,22 @@ class TableJournal:
         salts = [secrets.token_hex(16) for _ in batch.events]
         frame = encode(batch, end.seq + 1, end.digest, end.seq, versions, salts, digests)
         self._db.execute("INSERT INTO frame VALUES (?, ?, ?)", (end.offset, end.seq + len(versions), frame[1]))
+        self._erase(batch.erases)
         return recorded(batch, end, frame, 1, end.offset, versions, digests)
+
+    def _erase(self, seqs):
+        self._db.executemany("INSERT OR IGNORE INTO erased VALUES (?)", [(seq,) for seq in seqs])
+        for erased in seqs:
+            query = "SELECT offset, line FROM frame WHERE seq >= ? ORDER BY seq LIMIT 1"
+            offset, line = self._db.execute(query, (erased,)).fetchone()
+            for seq, begin, size in slot_places(header_at(line, 0)):
+                if seq == erased:
+                    line = line[:begin] + erased_slot(size) + line[begin + size :]
+            self._db.execute("UPDATE frame SET line = ? WHERE offset = ?", (line, offset))
+
+    def generation(self):
+        with self._mutex:
+            return self._db.execute("SELECT count(*) FROM erased").fetchone()[0]
 
     def _version(self, scope, stream):
         row = self._db.execute("SELECT version FROM head WHERE scope = ? AND stream = ?", (scope, stream)).fetchone()
@@ -80,7 +96,8 @@ class TableJournal:
         return self._commit(*row).end if row else BEGINNING
 
     def _commit(self, offset, line):
-        commit = commit_at(line, 0, 1, base=offset)
+        erased = {seq for (seq,) in self._db.execute("SELECT seq FROM erased")}
+        commit = commit_at(line, 0, 1, erased, base=offset)
         if commit is None:
             raise JournalCorrupt(file="table", offset=offset, why="the frame is not as it was written")
         return commit

@@ -26,7 +26,7 @@ from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import json_flag, root_option, whole
 from fencepost.mailbox.cli.place import home
-from fencepost.mailbox.store.documents import Document
+from fencepost.mailbox.store.documents import Document, Erased
 from fencepost.mailbox.store.opening import open_index_to_read
 
 _FOLLOW_LOOK_S = 0.05
@@ -103,6 +103,7 @@ def _document_json(document: Document) -> dict[str, Any]:
         "path": document.path,
         "version": document.version,
         "content": audit.as_json(document),
+        "erased": isinstance(document.content, Erased),
         "unsupported": document.why,
     }
 
@@ -300,7 +301,7 @@ def replay(
         return intact.tell({"documents": [_document_json(document) for document in documents]})
     for document in documents:
         body = audit.as_json(document)
-        text = (document.why or "") if body is None else show.compact_json(body)
+        text = (document.why or "(erased)") if body is None else show.compact_json(body)
         click.echo(show.clip(f"{document.scope} {document.path} v{document.version}: {text}", _LINE_MAX))
     return intact.tell()
 
@@ -369,7 +370,7 @@ def explain(root: str | None, as_json: bool, document: str, at: str | None, scop
         if step.event is None:
             click.echo(f"{'':>8}  {times.show(step.at)}  ({show.visible(step.note)})")
             continue
-        click.echo(_event_line(step.event))
+        click.echo(_event_line(step.event) + (f"  ({step.note})" if step.note else ""))
         for change in step.changes:
             click.echo(f"{'':>10}{_change_line(change)}")
     if life.fences:

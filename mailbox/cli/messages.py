@@ -1,14 +1,17 @@
 """
-`fencepost messages`: the ten commands.
+`fencepost messages`: the ten commands, and erasing.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from fencepost.mailbox import errors
+from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
@@ -173,9 +176,17 @@ def list_messages(where: Where, limit: str, **rest: Any) -> None:
 @_options(_target, _about_message[0], click.option("--session", hidden=True, expose_value=False))
 @storage
 def view(where: Where, message_id: str | None, target: str | None) -> None:
-    """Show a message with all of its versions. Nothing is read by being viewed."""
+    """Show a message with all of its versions, or what is left of an erased one. Nothing is read by being viewed."""
     with _Opened(where, to_read=True) as box:
-        found = box.view(needed(message_id, "message_id", "list shows it"), target=target)
+        try:
+            found = box.view(needed(message_id, "message_id", "list shows it"), target=target)
+        except errors.Erased as erased:
+            left = box.skeleton(erased.message_id, target=target)
+            if where.json:
+                show.print_json(show.skeleton_json(left))
+            else:
+                show.print_skeleton(left)
+            return
         if where.json:
             show.print_json(show.history_json(found))
         else:
@@ -274,6 +285,40 @@ def cancel(where: Where, outcome: str | None, outcome_file: str | None, **given:
     """Call it off, before it is due and under another's claim too. Repeating it is safe."""
     given["outcome"] = said(outcome, outcome_file, "outcome")
     _step(where, "Cancelled", "cancel", given)
+
+
+@messages.command()
+@_options(
+    _target,
+    _about_message[0],
+    click.option("--reason", help="Why, for the record. It must not repeat what is to be erased."),
+    click.option("--yes", is_flag=True, help="Do not ask, even on a terminal."),
+)
+@storage
+def redact(where: Where, message_id: str | None, target: str | None, reason: str | None, yes: bool) -> None:
+    """
+    Erase what a message says, with all its versions and outcomes. It cannot be brought back.
+
+    Afterwards no file of the store holds it. Who did what to it when stays on record, and so does that it was erased.
+    Copies that were made of the store hold it still.
+
+    \b
+    fencepost messages redact --message-id UUID --reason "It held a password"
+    """
+    wanted = needed(message_id, "message_id", "list shows it")
+    if not (yes or where.json) and sys.stdin.isatty():
+        click.confirm(f"Erase message {show.visible(wanted)} for good?", abort=True, err=True)
+    with _Opened(where, to_read=False) as box:
+        left = box.skeleton(wanted, target=target)
+        done = box.redact(wanted, reason=reason, target=target)
+        if where.json:
+            referring = [{"scope": scope, "path": path} for scope, path in done.referring]
+            path = f"{MESSAGES}{left.id}"
+            show.print_json({"scope": left.scope, "path": path, "count": done.count, "referring": referring})
+            return
+        click.echo(f"Erased {left.id} in {show.visible(left.scope)}.")
+        for scope, path in done.referring:
+            show.note(f"{path} in {scope} refers to it, and keeps the reference")
 
 
 class _Opened:

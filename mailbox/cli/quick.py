@@ -91,11 +91,12 @@ def _fed_index(root: str) -> sqlite3.Connection | None:
     except (OSError, ValueError):
         return None
     try:
-        mark, durable, poisoned = watermark.mark, watermark.durable, watermark.poisoned
+        mark, durable = watermark.mark, watermark.durable
+        in_doubt = watermark.poisoned or watermark.erasing
     finally:
         watermark.close()
     generation = said.partition('"generation": ')[2].partition(",")[0]
-    if mark is None or mark.store != (store.st_ino, store.st_mtime_ns) or poisoned or '"format": 1,' not in said:
+    if mark is None or mark.store != (store.st_ino, store.st_mtime_ns) or in_doubt or '"format": 1,' not in said:
         return None
     path = os.path.join(root, f"index-{generation}.sqlite")
     if not os.path.exists(path):

@@ -18,7 +18,7 @@ import click
 import orjson
 
 from fencepost.mailbox import codec
-from fencepost.mailbox.box import History, Inbox
+from fencepost.mailbox.box import History, Inbox, Skeleton
 from fencepost.mailbox.lifecycle import is_running
 from fencepost.mailbox.message import Context, Message, Receipt, Status
 from fencepost.mailbox.store.port import Unsupported
@@ -58,6 +58,20 @@ def unsupported_json(found: Iterable[Unsupported]) -> list[dict[str, Any]]:
 def history_json(found: History) -> dict[str, Any]:
     """A receipt and the receipts of every version, newest first."""
     return {**receipt_json(found.receipt), "history": [receipt_json(version) for version in found.versions]}
+
+
+def skeleton_json(left: Skeleton) -> dict[str, Any]:
+    """What is left of an erased message, the newest version first."""
+    return {
+        "id": left.id,
+        "scope": left.scope,
+        "version": len(left.events),
+        "erased": True,
+        "history": [
+            {"version": event.version, "type": event.type, "actor": event.actor, "at": event.at}
+            for event in reversed(left.events)
+        ],
+    }
 
 
 def visible(text: str) -> str:
@@ -168,6 +182,14 @@ def print_history(found: History, now: datetime) -> None:
     for version in found.versions:
         outcome = f": {clip(version.message.outcome, 100)}" if version.message.outcome else ""
         click.echo(f"  version {version.version}: {clip(standing(version.message, now), 60)}{outcome}")
+
+
+def print_skeleton(left: Skeleton) -> None:
+    """What is left of an erased message."""
+    click.secho(f"{left.id}  version {len(left.events)}  erased", bold=True)
+    click.echo(f"  scope: {visible(left.scope)}")
+    for event in reversed(left.events):
+        click.echo(visible(f"  version {event.version}: {event.type}, {event.at}, by {event.actor}"))
 
 
 def note(text: str) -> None:

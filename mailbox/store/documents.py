@@ -15,7 +15,7 @@ import attrs
 from fencepost.journal import event as recorded
 from fencepost.mailbox import codec, records
 from fencepost.mailbox.addresses import is_reserved
-from fencepost.mailbox.events import Deleted, DocumentEvent, Event, Linked, Written
+from fencepost.mailbox.events import Deleted, DocumentEvent, Event, Linked, Redacted, Written
 from fencepost.mailbox.evolve import Impossible, evolve
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
@@ -28,8 +28,19 @@ class Unreadable:
     why: str
 
 
-Content: TypeAlias = Message | Linked | Record | Unreadable
-_DOCUMENT_EVENTS: Final = (Written, Deleted)  # a tuple, because a union is made anew at every question
+@attrs.frozen
+class Erased:
+    """
+    The content of a document that was erased: of its events the journal holds all but what they said.
+
+    What is added to it later says nothing that could be understood, unless it is a content of its own.
+    """
+
+
+Content: TypeAlias = Message | Linked | Record | Redacted | Erased | Unreadable
+# Tuples, because a union is made anew at every question.
+_DOCUMENT_EVENTS: Final = (Written, Deleted)
+_WHOLE: Final = (Linked, Redacted)
 #: What the name of an event alone says, where its data were erased.  The events of a message say too little by name.
 _NAMED: Final[dict[str, DocumentEvent]] = {
     codec.EVENT_NAMES[Written]: Written(""),
@@ -70,7 +81,7 @@ def after(content: Content | None, event: recorded.Event, meaning: object = None
     if isinstance(content, Unreadable):
         return content
     if event.data is None and event.type not in _NAMED:
-        return Unreadable("its content was erased")
+        return Erased()
     try:
         if event.data is None:
             happened: Event = _NAMED[event.type]
@@ -80,10 +91,12 @@ def after(content: Content | None, event: recorded.Event, meaning: object = None
             return _record(content, event, happened)
         if isinstance(content, Record):
             return Unreadable(f"an event {event.type!r} in the stream of a document")
-        if isinstance(happened, Linked):
+        if isinstance(happened, _WHOLE):
             return happened
-        if isinstance(content, Linked):
-            return Unreadable(f"an event {event.type!r} in the stream of a link")
+        if isinstance(content, Erased):
+            return content
+        if isinstance(content, _WHOLE):
+            return Unreadable(f"an event {event.type!r} in the stream of another kind of document")
         return evolve(content, happened)
     except (codec.UnknownForm, Impossible) as error:
         return Unreadable(str(error))
@@ -104,7 +117,7 @@ def fold(document: Document | None, event: recorded.Event) -> Document:
 
 
 def body(content: Content) -> bytes | None:
-    """The content as JSON on one line, as indexes keep it; None where it cannot be read."""
+    """The content as JSON on one line, as indexes keep it; None where it cannot be read or was erased."""
     match content:
         case Message():
             return codec.compact(content)
@@ -112,7 +125,9 @@ def body(content: Content) -> bytes | None:
             return codec.link_body(content)
         case Record():
             return codec.record_body(content)
-        case Unreadable():
+        case Redacted():
+            return codec.redaction_body(content)
+        case Erased() | Unreadable():
             return None
 
 
@@ -120,4 +135,6 @@ def content_of(raw: str) -> Content:
     """The content of a document from what `body` made of it."""
     if raw.startswith('{"format"'):
         return codec.kept(raw)
-    return codec.record(raw) if raw.startswith('{"action"') else codec.link(raw)
+    if raw.startswith('{"action"'):
+        return codec.record(raw)
+    return codec.link(raw) if raw.startswith('{"session"') else codec.redaction(raw)

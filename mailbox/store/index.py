@@ -25,7 +25,6 @@ import attrs
 
 from fencepost.journal import forks
 from fencepost.journal.disk import PRIVATE_FILE, failure
-from fencepost.journal.errors import JournalFull, JournalUnavailable
 from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.journal.recovery import BEGINNING
@@ -34,11 +33,12 @@ from fencepost.mailbox.events import Linked
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
 from fencepost.mailbox.store import entries
-from fencepost.mailbox.store.documents import Content, Document, Unreadable, after, body, content_of
+from fencepost.mailbox.store.documents import Content, Document, Erased, Unreadable, after, body, content_of
+from fencepost.mailbox.store.troubles import Unusable, translating
 from fencepost.mailbox.views import place
 
 #: The layout of the tables; an index of another layout is made anew.
-LAYOUT: Final = 3
+LAYOUT: Final = 4
 #: Greater than any path of a message.
 _BEYOND: Final = MESSAGES + "~"
 #: For how long one process waits for another that is feeding the same index.
@@ -62,6 +62,7 @@ CREATE TABLE version (document INTEGER, version INTEGER, segment INTEGER, offset
     PRIMARY KEY (document, version)) WITHOUT ROWID;
 CREATE TABLE link (session TEXT, scope TEXT, parent TEXT, PRIMARY KEY (session, scope, parent)) WITHOUT ROWID;
 CREATE TABLE sendkey (digest TEXT PRIMARY KEY, document INTEGER) WITHOUT ROWID;
+CREATE TABLE reference (scope TEXT, path TEXT, document INTEGER, PRIMARY KEY (scope, path, document)) WITHOUT ROWID;
 CREATE TABLE seen (session TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE segment (first INTEGER PRIMARY KEY);
 """
@@ -73,8 +74,11 @@ _UPSERT: Final = (
 )
 
 
-class Unusable(Exception):
-    """The file is missing, damaged, foreign or of another layout: make a new one."""
+_REFERRING: Final = (
+    "SELECT DISTINCT document.scope, document.path FROM reference JOIN document ON document = id"
+    " WHERE reference.scope = :scope AND reference.path BETWEEN coalesce(:path, '') AND coalesce(:path, char(0x10FFFF))"
+    " ORDER BY document.scope, document.path"
+)
 
 
 def file_of(path: str) -> tuple[int, int] | None:
@@ -94,10 +98,14 @@ def file_name(generation: int) -> str:
 class Index:
     """
     An index file, for the threads of one process; opened by `open` or `in_memory`.
+
+    Attributes:
+        generation: The journal's when it was made.  In another one, what it holds may have been erased.
     """
 
-    def __init__(self, db: sqlite3.Connection, path: str) -> None:
+    def __init__(self, db: sqlite3.Connection, path: str, generation: int) -> None:
         self.path: Final = path
+        self.generation: Final = generation
         self._db: Final = db
         self._mutex = threading.RLock()
         self._file = file_of(path)
@@ -115,7 +123,7 @@ class Index:
             forks.inherited.add(self._file)
 
     @classmethod
-    def open(cls, path: str, store: str) -> Index:
+    def open(cls, path: str, store: str, generation: int) -> Index:
         """
         Open the index of a store.
 
@@ -132,10 +140,10 @@ class Index:
         except BaseException:
             db.close()
             raise
-        return cls(db, path)
+        return cls(db, path, generation)
 
     @classmethod
-    def create(cls, path: str, store: str) -> Index:
+    def create(cls, path: str, store: str, generation: int) -> Index:
         """Make an empty index.  The name must never have been used."""
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
@@ -149,14 +157,14 @@ class Index:
         except BaseException:
             db.close()
             raise
-        return cls(db, path)
+        return cls(db, path, generation)
 
     @classmethod
-    def in_memory(cls, store: str) -> Index:
+    def in_memory(cls, store: str, generation: int = 0) -> Index:
         """An index that lasts as long as the object."""
         db = _connect(":memory:")
         _make_tables(db, store)
-        return cls(db, ":memory:")
+        return cls(db, ":memory:", generation)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -223,6 +231,20 @@ class Index:
                 stream,
             ).fetchall()
 
+    def places(self, scope: str) -> list[tuple[str, int, int, int]]:
+        """Path, version, segment and first byte of the batch of each event of a scope."""
+        with self._mutex:
+            return self._db.execute(
+                "SELECT path, version.version, segment, offset FROM document JOIN version ON document = id"
+                " WHERE scope = ? ORDER BY path, version.version",
+                (scope,),
+            ).fetchall()
+
+    def referring(self, scope: str, path: str | None) -> list[Stream]:
+        """The messages whose context is the document of that path, or any of the scope where there is no path."""
+        with self._mutex:
+            return self._db.execute(_REFERRING, {"scope": scope, "path": path}).fetchall()
+
     def sent_under(self, digest: str) -> Stream | None:
         """The message that an idempotency key sent, by the key's digest."""
         with self._mutex:
@@ -256,34 +278,6 @@ class Index:
                 raise
 
 
-@contextlib.contextmanager
-def translating(path: str) -> Iterator[None]:
-    """The border at which the errors of SQLite become ours, for the length of a block."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise translated(error, path) from error
-
-
-def translated(error: sqlite3.DatabaseError, path: str) -> Exception:
-    """What an error of SQLite means here: a file that can be replaced, or a trouble that has to be mended first."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # the low byte is the kind
-    if code in _DAMAGED:
-        return Unusable(f"{path}: {error}")
-    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _has_no_room(path)):
-        return JournalFull(path=path)
-    return JournalUnavailable(path=path, why=str(error))
-
-
-def _has_no_room(path: str) -> bool:
-    """SQLite calls a full disk an I/O error where its shared memory is concerned."""
-    return os.statvfs(os.path.dirname(path) or ".").f_bavail == 0
-
-
-#: No database, a damaged one, or one without our tables.
-_DAMAGED: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR))
-
-
 def _connect(path: str) -> sqlite3.Connection:
     if path != ":memory:" and not os.path.exists(path):
         raise Unusable(f"{path} is missing")
@@ -306,7 +300,9 @@ def _make_tables(db: sqlite3.Connection, store: str) -> None:
 
 
 def _content(body: str | None, why: str | None) -> Content:
-    return Unreadable(why or "nothing was kept of it") if body is None else content_of(body)
+    if body is not None:
+        return content_of(body)
+    return Erased() if why is None else Unreadable(why)
 
 
 class _Feeding:
@@ -367,6 +363,10 @@ class _Feeding:
         if isinstance(content, Message):
             reading = content.reading
             sessions = (content.letter.source, None if reading is None else reading.by)
+            context = content.letter.context
+            if context is not None:
+                reference = (context.scope, context.path, self._ids[stream])
+                self._db.execute("INSERT OR IGNORE INTO reference VALUES (?, ?, ?)", reference)
         elif isinstance(content, Linked):
             sessions = (content.session,)
             link = (content.session, stream[0], content.parent)

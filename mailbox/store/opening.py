@@ -15,26 +15,26 @@ from typing import Final
 
 from fencepost.journal import forks
 from fencepost.journal.disk import Disk
+from fencepost.journal.erasing import plan_path
 from fencepost.journal.errors import JournalCorrupt, JournalUnavailable
-from fencepost.journal.event import Commit
 from fencepost.journal.file import FileJournal
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock
 from fencepost.journal.memory import MemoryJournal
-from fencepost.journal.port import Journal
 from fencepost.journal.reader import FileReader
 from fencepost.journal.root import write_identity
 from fencepost.journal.segments import SEGMENT_BYTES
-from fencepost.mailbox.store.index import Index, Unusable, file_name, file_of, translating
+from fencepost.mailbox.store.filling import fill, folded
+from fencepost.mailbox.store.index import Index, file_name, file_of
 from fencepost.mailbox.store.over_journal import JournalStore
+from fencepost.mailbox.store.troubles import Unusable, translating
 
-#: Batches fed to a new index in one transaction.
-_FEED_CHUNK: Final = 2_000
 _INDEX_LOCK: Final = ".index.lock"
 
 
 def memory_store() -> JournalStore:
     """A store that lasts as long as the object."""
-    return JournalStore(MemoryJournal(), Index.in_memory("memory"))
+    journal = MemoryJournal()
+    return JournalStore(journal, Index.in_memory("memory"))
 
 
 def file_store(
@@ -56,7 +56,7 @@ def file_store(
         opened.callback(journal.close)
         index, damage = keeper.open()
         opened.callback(index.close)
-        store = JournalStore(journal, index, keeper.renew, damage)
+        store = JournalStore(journal, index, keeper.renew, damage, keeper.open)
         opened.pop_all()
     return store
 
@@ -70,12 +70,7 @@ def reading_store(root: str | os.PathLike[str]) -> JournalStore:
         NewerStore: A newer fencepost made it.
     """
     reader = FileReader(root)
-    index = Index.in_memory(reader.identity.id)
-    damage = None
-    try:
-        _fill(index, reader)
-    except JournalCorrupt as error:
-        damage = error
+    index, damage = folded(reader, reader.identity.id)
     return JournalStore(reader, index, damage=damage)
 
 
@@ -91,7 +86,7 @@ def renew_index(root: str | os.PathLike[str]) -> tuple[int, int]:
     """
     journal = FileJournal(root)
     with contextlib.closing(journal):
-        index = _IndexKeeper(journal, LOCK_WAIT_MS_DEFAULT, Disk()).renew()
+        index = _IndexKeeper(journal, LOCK_WAIT_MS_DEFAULT, Disk()).renew(journal.identity.generation)
         with contextlib.closing(index):
             return journal.identity.generation, index.checkpoint().seq
 
@@ -101,11 +96,12 @@ def open_index_to_read(reader: FileReader) -> Iterator[sqlite3.Connection | None
     """
     The index of a store for questions of an auditor; None where there is none.
 
+    While an erasure is not finished there is none either: the one that stands there will not outlive it.
     SQLite reads a write-ahead log only where it may write beside it, so an index on a read-only file system is copied
     to a temporary folder first.
     """
     path = os.path.join(reader.root, file_name(reader.identity.generation))
-    if not os.path.exists(path):
+    if not os.path.exists(path) or os.path.exists(plan_path(reader.segments.folder)):
         yield None
         return
     with contextlib.ExitStack() as after:
@@ -141,16 +137,16 @@ class _IndexKeeper:
         if file_of(self._path(identity.generation)) in forks.inherited:
             return self._in_memory()
         try:
-            index = Index.open(self._path(identity.generation), identity.id)
+            index = Index.open(self._path(identity.generation), identity.id, identity.generation)
         except Unusable:
-            return self.renew(), None
+            return self.renew(identity.generation), None
         with contextlib.ExitStack() as opened:
             opened.callback(index.close)
             try:
                 with translating(index.path):
                     damage = self._disagreement(index)
             except Unusable:
-                return self.renew(), None
+                return self.renew(identity.generation), None
             opened.pop_all()
         return index, damage
 
@@ -174,44 +170,62 @@ class _IndexKeeper:
         why = f"the index knew another frame to end at sequence {seq}: the journal was cut or replaced"
         return JournalCorrupt(file=self._journal.segments.path(segment), offset=last, why=why)
 
-    def renew(self) -> Index:
+    def renew(self, known: int) -> Index:
         """
-        Make the index anew from the journal, as the next generation.
+        Make the index anew from the journal, as the next generation, or open the one that somebody else has just made.
 
         Of a damaged journal nothing is written down: what is intact is folded in memory.
+
+        Args:
+            known: The generation that cannot be used.
         """
         lock = FileLock(os.path.join(self._journal.root, _INDEX_LOCK))
         try:
             with lock.held(self._lock_wait_ms, lambda: "a process that is making the index anew"):
-                before = self._journal.identity
-                self._journal.reload_identity()
-                identity = self._journal.identity
-                if identity.generation != before.generation:  # somebody else has just done it
-                    return Index.open(self._path(identity.generation), identity.id)
-                generation = identity.generation + 1
-                self._remove(generation)
-                with contextlib.ExitStack() as unfinished:
-                    unfinished.callback(self._remove, generation)
-                    index = Index.create(self._path(generation), identity.id)
-                    unfinished.callback(index.close)
-                    try:
-                        _fill(index, self._journal)
-                    except JournalCorrupt:
-                        return self._in_memory()[0]
-                    with self._journal.locked():
-                        write_identity(
-                            self._journal.root,
-                            self._disk,
-                            store_id=identity.id,
-                            generation=generation,
-                            key=identity.key,
-                        )
-                    unfinished.pop_all()
-                self._journal.reload_identity()
-                self._remove(identity.generation)
-                return index
+                while True:
+                    with contextlib.suppress(JournalCorrupt):
+                        self._journal.durable()  # an erasure that is under way has to be over
+                    self._journal.reload_identity()
+                    index = self._made_by_others(known) or self._make_next()
+                    if index is not None:
+                        return index
         finally:
             lock.close()
+
+    def _made_by_others(self, known: int) -> Index | None:
+        identity = self._journal.identity
+        with contextlib.suppress(Unusable):
+            if identity.generation != known:
+                return Index.open(self._path(identity.generation), identity.id, identity.generation)
+        return None
+
+    def _make_next(self) -> Index | None:
+        """A new index; None where something was erased while it was being made."""
+        identity = self._journal.identity
+        generation = identity.generation + 1
+        self._remove(generation)
+        with contextlib.ExitStack() as unfinished:
+            unfinished.callback(self._remove, generation)
+            try:
+                index = Index.create(self._path(generation), identity.id, generation)
+            except Unusable:  # it was taken away at once
+                return None
+            unfinished.callback(index.close)
+            try:
+                fill(index, self._journal)
+            except JournalCorrupt:
+                return self._in_memory()[0]
+            with self._journal.locked():
+                self._journal.reload_identity()
+                if self._journal.identity.generation != identity.generation:
+                    return None
+                write_identity(
+                    self._journal.root, self._disk, store_id=identity.id, generation=generation, key=identity.key
+                )
+            unfinished.pop_all()
+        self._journal.reload_identity()
+        self._remove(identity.generation)
+        return index
 
     def _remove(self, generation: int) -> None:
         """Remove the files of a generation.  A process that has them open goes on with what it has."""
@@ -221,28 +235,4 @@ class _IndexKeeper:
                 os.unlink(left_over)
 
     def _in_memory(self) -> tuple[Index, JournalCorrupt | None]:
-        """What is intact, folded in memory, and what is wrong."""
-        index = Index.in_memory(self._journal.identity.id)
-        try:
-            _fill(index, self._journal)
-        except JournalCorrupt as damage:
-            return index, damage
-        return index, None
-
-
-def _fill(index: Index, journal: Journal) -> None:
-    """
-    Feed all of a journal to an empty index.
-
-    Raises:
-        JournalCorrupt: After everything before the damage was fed.
-    """
-    chunk: list[Commit] = []
-    try:
-        for commit in journal.read():
-            chunk.append(commit)
-            if len(chunk) == _FEED_CHUNK:
-                index.take_in(chunk)
-                chunk.clear()
-    finally:
-        index.take_in(chunk)
+        return folded(self._journal, self._journal.identity.id)

@@ -14,18 +14,22 @@ from itertools import repeat
 from typing import Final, TypeVar
 
 from fencepost.journal import forks
-from fencepost.journal.errors import JournalCorrupt, JournalError, JournalUnavailable
-from fencepost.journal.event import Batch, Commit, Event
+from fencepost.journal.errors import JournalConflict, JournalCorrupt, JournalError, JournalUnavailable
+from fencepost.journal.event import Batch, Commit, Event, NewEvent
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.segments import segment_name
 from fencepost.mailbox import codec
-from fencepost.mailbox.events import Written
+from fencepost.mailbox.addresses import REDACTIONS
+from fencepost.mailbox.errors import InvalidName
+from fencepost.mailbox.events import Redacted, Written
 from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store import entries, inbox
 from fencepost.mailbox.store.documents import Document, after, fold
 from fencepost.mailbox.store.entries import Act
-from fencepost.mailbox.store.index import Index, Unusable, translated
-from fencepost.mailbox.store.port import Query, Unsupported
+from fencepost.mailbox.store.filling import folded
+from fencepost.mailbox.store.index import Index
+from fencepost.mailbox.store.port import Query, Redaction, Unsupported
+from fencepost.mailbox.store.troubles import Unusable, translated
 from fencepost.mailbox.times import EPOCH, micros
 
 #: The index is fed once so many events wait for it.  One SQLite transaction for each would double the cost of a send;
@@ -35,6 +39,10 @@ PENDING_MAX: Final = 256
 _LATEST_MAX: Final = 1_024
 #: And once nothing has been appended for so long, if fewer wait.
 IDLE_S: Final = 0.25
+#: Others added to what is to be erased so many times in a row before a redaction gives up.
+_ATTEMPTS_MAX: Final = 64
+#: How much longer to wait before each of them.
+_PAUSE_S: Final = 0.000_1
 T = TypeVar("T")
 
 
@@ -45,8 +53,10 @@ class JournalStore:
     Args:
         journal: Where events are kept.
         index: What is folded from them.
-        renew: Makes the index anew, for a file that turned out damaged; None where there is no file.
+        renew: Makes the index anew, for a file of that generation that turned out damaged; None where there is none.
         damage: What is known to be wrong with the journal.
+        follow: Gives the index of the journal's present generation, and what it proves to be wrong; where None, the
+            journal is folded in memory.
 
     Attributes:
         damage: What is wrong with the journal, if anything.  What is intact is shown, and writing is refused.
@@ -56,18 +66,20 @@ class JournalStore:
         self,
         journal: Journal,
         index: Index,
-        renew: Callable[[], Index] | None = None,
+        renew: Callable[[int], Index] | None = None,
         damage: JournalCorrupt | None = None,
+        follow: Callable[[], tuple[Index, JournalCorrupt | None]] | None = None,
     ) -> None:
         self._journal = journal
         self._index = index
         self._renew = renew
+        self._newest = follow or (lambda: folded(journal, "memory"))
         self.damage = damage
         self._mutex = threading.RLock()
         self._timer: threading.Timer | None = None
         self._appended = 0.0
         self._latest: dict[Stream, Document] = {}  # as found or appended since the index was last fed
-        self._remembered_epoch = -1
+        self._remembered_of = (-1, -1)
         forks.register(self)
         self._ask(lambda: journal.attach(self._index))
         self._fed = self._ask(lambda: self._index.checkpoint().seq)  # the last event that was fed, as far as is known
@@ -97,10 +109,11 @@ class JournalStore:
             return document
 
     def _remembered(self, epoch: int) -> dict[Stream, Document]:
-        """The documents kept in mind; none of them are where something was taken back since."""
-        if epoch != self._remembered_epoch or len(self._latest) >= _LATEST_MAX:
+        """The documents kept in mind; none of them are where something was taken back or erased since."""
+        of = (epoch, self._index.generation)
+        if of != self._remembered_of or len(self._latest) >= _LATEST_MAX:
             self._latest.clear()
-            self._remembered_epoch = epoch
+            self._remembered_of = of
         return self._latest
 
     def _keep_in_mind(self, commit: Commit) -> None:
@@ -137,6 +150,51 @@ class JournalStore:
         self._timer = threading.Timer(after_s, self._idle)
         self._timer.daemon = True
         self._timer.start()
+
+    def redact(self, scope: str, path: str | None, *, at: datetime, actor: str, reason: str | None = None) -> Redaction:
+        """See `fencepost.mailbox.store.port.Store`."""
+        if path == REDACTIONS:
+            raise InvalidName(field="path", value=path, rule="what was erased stays on record")
+        for count in range(_ATTEMPTS_MAX):
+            targets = self._targets(scope, path)
+            referring = tuple(self._referring(scope, path))
+            if not targets:
+                return Redaction(0, referring)
+            act = Redacted(path, len(targets), reason)
+            erases = tuple(sorted(event.seq for events in targets.values() for event in events))
+            event = NewEvent(scope, REDACTIONS, *codec.encode(act), meaning=act)
+            expect = {(scope, each): events[-1].version for each, events in targets.items()}
+            try:
+                self.append(Batch(at, actor, (event,), erases), expect)
+            except JournalConflict:  # something was added to them
+                time.sleep(count * _PAUSE_S)
+                continue
+            self._feed_if_possible()
+            if path is None and self._paths(scope) != targets.keys():
+                continue  # somebody began another stream meanwhile
+            return Redaction(len(targets), referring)
+        raise JournalUnavailable(path=scope, why="others add to what is to be erased again and again")
+
+    def _targets(self, scope: str, path: str | None) -> dict[str, list[Event]]:
+        """The events to be erased, by stream: all of a document, or all of a scope but the record of such acts."""
+        if path is not None:
+            events = self.events((scope, path))
+            return {path: events} if events else {}
+        self.feed()
+        found: dict[str, list[Event]] = {}
+        for place in sorted({place[2:] for place in self._ask(lambda: self._index.places(scope))}):
+            for event in self._journal.commit_at(*place).events:  # a batch may hold many of them
+                if event.scope == scope and event.stream != REDACTIONS:
+                    found.setdefault(event.stream, []).append(event)
+        return found
+
+    def _paths(self, scope: str) -> set[str]:
+        self.feed()
+        return {place[0] for place in self._ask(lambda: self._index.places(scope))} - {REDACTIONS}
+
+    def _referring(self, scope: str, path: str | None) -> list[Stream]:
+        self.feed()
+        return self._ask(lambda: self._index.referring(scope, path))
 
     def _idle(self) -> None:
         """Nobody has appended enough for a batch: feed what there is, so that other processes' readers find it fed."""
@@ -293,10 +351,24 @@ class JournalStore:
         """Learn what others have appended; a damaged journal teaches nothing, and is remembered as such."""
         if self.damage is None:
             try:
-                return self._journal.refresh()
+                seq = self._ask(self._journal.refresh)
+                return self._ask(self._journal.refresh) if self._follow() else seq
             except JournalCorrupt as error:
                 self.damage = error
+        self._follow()
         return self._index.checkpoint().seq
+
+    def _follow(self) -> bool:
+        """Go on with another index if what this one holds may have been erased; is it another one?"""
+        if self._journal.generation() == self._index.generation:
+            return False
+        with self._mutex:
+            if self._journal.generation() != self._index.generation:
+                # The old one is closed when the last thread that asks it has its answer.
+                self._index, damage = self._newest()
+                self.damage = self.damage or damage
+                self._journal.attach(self._index)
+        return True
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Ask the index; one that turns out damaged is made anew, once."""
@@ -310,7 +382,7 @@ class JournalStore:
                 raise JournalUnavailable(path=self._index.path, why=str(error)) from error
         with self._mutex:
             self._index.close()
-            self._index = self._renew()
+            self._index = self._renew(self._index.generation)
             self._journal.attach(self._index)
         return question()
 

@@ -46,6 +46,20 @@ class Query:
     links: tuple[str, ...]
 
 
+@attrs.frozen
+class Redaction:
+    """
+    What was erased.
+
+    Attributes:
+        count: How many documents, those included that had been erased before.
+        referring: The messages whose context names one of them: scope and path.  They keep the reference.
+    """
+
+    count: int
+    referring: tuple[Stream, ...]
+
+
 class Store(Protocol):
     """Documents and their events.  Everything it shows in listings is durable."""
 
@@ -58,6 +72,25 @@ class Store(Protocol):
 
         Raises:
             JournalConflict: A stream is not at the version expected.
+            JournalError: It could not be done.
+        """
+
+    def redact(self, scope: str, path: str | None, *, at: datetime, actor: str, reason: str | None = None) -> Redaction:
+        """
+        Erase what every event of a document says, or of all documents of a scope where there is no path.
+
+        Afterwards it is in no file of the store.  What stays is who did when what kind of thing to which version of
+        it.  The act is recorded in the stream `/redactions` of the scope.  Erasing again counts the same.
+
+        Args:
+            scope: Where.
+            path: Which document.
+            at: When, for the record.
+            actor: Who, for the record.
+            reason: Why, for the record.
+
+        Raises:
+            ErasureUnfinished: It has happened, and a later call has to do the rest of it.
             JournalError: It could not be done.
         """
 

@@ -313,6 +313,63 @@ class JournalContract:
         assert epoch == journal.epoch()
         assert commit.seq == journal.durable() == journal.refresh()
 
+    # --- erasing ------------------------------------------------------------------------------------------------
+
+    def test_what_is_erased_is_gone_and_the_rest_stays(self) -> None:
+        """Data and nothing else: the envelope, the chain and every other event are as they were."""
+        journal = self.handle()
+        first = journal.append(batch(event(A, b'"one"', key="k"), event(B, b'"two"')), {A: 0, B: 0})
+        second = journal.append(batch(event(A, b'"three"')), {A: 1})
+        act = journal.append(attrs.evolve(batch(event(A, b'"gone"')), erases=(1, 3)), {A: 2})
+        expected = [
+            [first.events[0]._replace(data=None), first.events[1]],
+            [second.events[0]._replace(data=None)],
+            [act.events[0]],
+        ]
+
+        found = list(journal.read())
+
+        assert expected == [list(commit.events) for commit in found]
+        assert [commit.digest for commit in (first, second, act)] == [commit.digest for commit in found]
+        assert found[0] == journal.commit_at(first.segment, first.offset)
+        assert found == list(journal.pending())
+
+    def test_erasing_again_changes_nothing_more(self) -> None:
+        """What is gone cannot go again, and nobody minds."""
+        journal = self.handle()
+        journal.append(batch(event(A, b'"one"')), {A: 0})
+        for version in range(1, 4):
+            journal.append(attrs.evolve(batch(event(A)), erases=(1,)), {A: version})
+
+        assert [None, b"{}", b"{}", b"{}"] == [each.data for commit in journal.read() for each in commit.events]
+
+    def test_erasing_counts_generations(self) -> None:
+        """Whoever has folded what is erased learns with the next look that it has to be folded anew."""
+        journal = self.handle()
+        journal.append(batch(event(A)), {A: 0})
+        journal.refresh()
+        before = journal.generation()
+        journal.append(batch(event(A)), {A: 1})
+        journal.refresh()
+        assert before == journal.generation()
+
+        journal.append(attrs.evolve(batch(event(A)), erases=(1,)), {A: 2})
+        journal.refresh()
+
+        assert before != journal.generation()
+
+    def test_another_handle_forgets_what_is_erased(self) -> None:
+        """Also what it has in mind already."""
+        journal, other = self.handle(), self.another_handle()
+        journal.append(batch(event(A, b'"one"')), {A: 0})
+        other.append(batch(event(A, b'"two"')), {A: 1})
+        before = other.generation()
+        journal.append(attrs.evolve(batch(event(B)), erases=(1, 2)), {B: 0})
+        other.refresh()
+
+        assert before != other.generation()
+        assert [None, None, b"{}"] == [each.data for commit in other.pending() for each in commit.events]
+
     # --- whoever folds it ----------------------------------------------------------------------------------------
 
     def test_pending_is_what_the_reader_has_not_taken_in(self) -> None:

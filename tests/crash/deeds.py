@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from crash.faulty_disk import Crash, Fault, Pages, Stop, When
 from crash.images import Image, images, lost
-from crash.scenes import LATER, SEGMENT_BYTES, World, look, message_id
+from crash.scenes import LATER, SECRET_BYTES, SEGMENT_BYTES, World, look, message_id
 
 from fencepost.journal.errors import SyncFailed
 from fencepost.journal.retention import retain as move_old_segments
@@ -78,6 +78,10 @@ def retain(process):
     move_old_segments(process.store._journal, LATER + timedelta(days=1), disk=process.disk)
 
 
+def redact(process):
+    process.box("redact").redact(message_id("secret"), reason="It should not have been said.")
+
+
 CREATE = Deed("create", lambda process: process.store)
 CLOSE = Deed("close", lambda process: process.close())
 NOTE = send("note", conversation="ada")
@@ -98,6 +102,18 @@ REPLAN = document("plan again", "write", "/project/notes/plan.md", "Ärger " * 6
 UNPLAN = document("no plan", "delete", "/project/notes/plan.md")
 MOVE = document("move", "rename", "/project/notes/plan.md", "/user/plan.md")
 BACK = document("back", "rename", "/user/plan.md", "/project/notes/plan.md")
+SECRET = send("secret", f"The password is {SECRET_BYTES.decode()}.", actionable=True, idempotency_key="once")
+CLAIM_SECRET = step("claim secret", "claim", "secret")
+SOLVE_SECRET = fenced(
+    "solve secret",
+    "complete",
+    "secret",
+    "claim secret",
+    outcome=f"It was {SECRET_BYTES.decode()}, and is not any more.",
+)
+REDACT = Deed("redact", redact)
+REDACT_AGAIN = Deed("redact again", redact)
+RETAIN = Deed("retain", retain)
 #: Shows that the store still works, and never done before a crash.
 PROBE = send("probe", "And on.")
 PROBE_TWO = send("probe two", "And on?")
@@ -120,6 +136,7 @@ class Scenario:
         acknowledged: Those where it was.
         cold: A new process does it.
         again: Doing it again when it may have been done changes nothing more.
+        erases: It erases something.
     """
 
     name: str
@@ -131,6 +148,7 @@ class Scenario:
     segment_bytes: int = SEGMENT_BYTES
     cold: bool = False
     again: bool = False
+    erases: bool = False
 
     def __post_init__(self):
         both = (*self.done, self.deed)
@@ -287,3 +305,11 @@ def sync_failed_and_forgotten(world):
     world.processes[-1].kill()
     os.unlink(os.path.join(world.root, "watermark"))
     return world
+
+
+def torn_copy(world):
+    """A torn copy and a copy that was being made, both of them with what is to be erased."""
+    tree = lost(world.shadow).tree
+    folder = os.path.join("store", "journal", "torn", "")
+    copies = {f"{folder}{1:016d}-0-0123456789abcdef", f"{folder}.{1:016d}-0-0.0123abcd.tmp"}
+    return world.after_power_cut(Image("chosen", tree | dict.fromkeys(copies, b"x" * 700 + SECRET_BYTES)))

@@ -8,6 +8,7 @@ from crash.deeds import (
     ANOTHER,
     BACK,
     CLAIM,
+    CLAIM_SECRET,
     CLOSE,
     CREATE,
     FILL,
@@ -19,9 +20,14 @@ from crash.deeds import (
     NOTE,
     PLAN,
     PROBE_TWO,
+    REDACT,
+    REDACT_AGAIN,
     REPLAN,
     RESERVE,
+    RETAIN,
+    SECRET,
     SMALL,
+    SOLVE_SECRET,
     THREE_SEGMENTS,
     UNPLAN,
     WAKE,
@@ -40,6 +46,7 @@ from crash.deeds import (
     sync_failed_and_forgotten,
     torn,
     torn_begin,
+    torn_copy,
     whole,
 )
 from crash.faulty_disk import Fault, Pages, When
@@ -161,4 +168,16 @@ def _failed_rotations():
     yield Scenario("go on after a failed seal", FILL, PROBE_TWO, prepare, segment_bytes=SMALL)
 
 
-SCENARIOS = (*_mutations(), *_recoveries(), *_failed_syncs(), *_failed_rotations())
+def _erasures():
+    said = (NOTE, SECRET, CLAIM_SECRET, WORK, SOLVE_SECRET)
+    more = {"again": True, "erases": True}
+    yield Scenario("redact", said, REDACT, **more)
+    yield Scenario("redact in a new process", (SECRET, NOTE), REDACT, cold=True, **more)
+    yield Scenario("redact and rotate", (NOTE, SECRET, LONG), REDACT, segment_bytes=SMALL, **more)
+    archived = (SECRET, CLAIM_SECRET, *THREE_SEGMENTS, SOLVE_SECRET, RETAIN)
+    yield Scenario("redact in an archive and in torn copies", archived, REDACT, torn_copy, segment_bytes=SMALL, **more)
+    again = (NOTE, SECRET, WORK, REDACT)
+    yield Scenario("redact again", again, REDACT_AGAIN, **more)
+
+
+SCENARIOS = (*_erasures(), *_mutations(), *_recoveries(), *_failed_syncs(), *_failed_rotations())

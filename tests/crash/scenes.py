@@ -24,6 +24,7 @@ from fencepost.journal.audit import fold
 from fencepost.journal.reader import FileReader
 from fencepost.mailbox import Documents, Mailbox, Mount, audit
 from fencepost.mailbox.addresses import RESERVED
+from fencepost.mailbox.errors import Erased
 from fencepost.mailbox.store import over_journal
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.opening import file_store, open_index_to_read
@@ -35,6 +36,8 @@ START = datetime(2026, 11, 30, 14, tzinfo=UTC)
 #: When everything is looked at: after all deeds, while leases run.
 LATER = START + timedelta(minutes=10)
 MOUNTS = (Mount("user:me/proj:app", "/project"), Mount("user:me", "/user"))
+#: Stands in no message but the one that is to be erased.
+SECRET_BYTES = b"swordfish"
 LISTINGS = ("unread", "open", "scheduled", "closed", "all")
 READERS = (None, "ada", "ben", "cyd")
 
@@ -209,9 +212,8 @@ def look(process):
         ]
         for stream in {(event.scope, event.stream) for event in events}:
             if stream[1].startswith("messages/"):
-                versions = box.view(stream[1].removeprefix("messages/")).versions
-                shown[stream] = [(receipt.version, receipt.message) for receipt in versions]
-            elif not stream[1].startswith(RESERVED):
+                shown[stream] = _history(box, stream[1].removeprefix("messages/"))
+            elif not stream[1].startswith((*RESERVED, "/")):
                 shown[stream] = documents.versions(stream[1], target=stream[0]).versions
         for mount in MOUNTS:
             listed = documents.list(mount.path)
@@ -221,6 +223,35 @@ def look(process):
             shown["history", mount.path] = documents.history(mount.path).versions
         _check_fold(process.world.root, shown)
     return shown
+
+
+def _history(box, message):
+    """Every version of a message, or what is left of one that was erased."""
+    try:
+        return [(receipt.version, receipt.message) for receipt in box.view(message).versions]
+    except Erased:
+        return box.skeleton(message)
+
+
+def check_erased(world):
+    """After one storage call an erasure has been finished, or had not begun: then no file holds what it erased."""
+    assert not os.path.exists(os.path.join(world.root, "journal", "erasing")), "it is not finished"
+    reader = FileReader(world.root)
+    kinds = [event.type for commit in reader.read() for event in commit.events]
+    reader.close()
+    if "redaction.recorded" in kinds:
+        assert [] == holding(world.root, SECRET_BYTES)
+
+
+def holding(root, secret):
+    """The files under a root that hold some bytes."""
+    found = []
+    for above, _, names in os.walk(root):
+        for name in names:
+            with open(os.path.join(above, name), "rb") as handle:
+                if secret in handle.read():
+                    found.append(os.path.relpath(handle.name, root))
+    return found
 
 
 def begins(longer, shorter):

@@ -10,7 +10,7 @@ from crash.deeds import PROBE, shown_after
 from crash.faulty_disk import Crash, Stop, When
 from crash.images import images
 from crash.scenarios import SCENARIOS
-from crash.scenes import INDEXES, begins, copy_index, keeper, listed, look, watermarks
+from crash.scenes import INDEXES, begins, check_erased, copy_index, keeper, listed, look, watermarks
 
 from fencepost.journal.errors import JournalCorrupt, JournalError
 
@@ -18,6 +18,7 @@ from fencepost.journal.errors import JournalCorrupt, JournalError
 MOST = 24 if os.environ.get("FENCEPOST_CRASH") == "all" else 6
 MOST_LATER = 3
 SAMPLE = {
+    "redact",
     "send many",
     "move a document",
     "rotate",
@@ -39,6 +40,9 @@ def strike_at(scenario, stop):
         acknowledged = True
     names = list(process.disk.log)
     process.kill()
+    if scenario.erases:  # an index whose removal was synced does not come back
+        for name in set(os.listdir(older)).difference(os.listdir(world.root)):
+            os.unlink(os.path.join(older, name))
     return world, acknowledged, older, names
 
 
@@ -91,6 +95,7 @@ class Judge:
                 self._is_left_alone(after, process)
                 return
             history = self.recognise(shown, histories)
+            self.erased(after)
             process.close()
             files = _contents(after)
             with after.after_power_cut() as again:
@@ -103,6 +108,11 @@ class Judge:
                 process.kill()
                 with again.after_power_cut() as last:
                     self.recognise(look(last.start()), [history], PROBE)
+
+    def erased(self, world):
+        """What was erased is in no file."""
+        if self.scenario.erases:
+            check_erased(world)
 
     def _is_left_alone(self, world, process):
         """Damage was named: then nothing is written, and what was acknowledged can be read."""
@@ -129,6 +139,7 @@ class Judge:
                 self.images += 1
                 later = look(after.start())["all", "ada"]
                 assert all(_is_known(version, message, later) for version, message in before), self.where
+        self.erased(world)
         shown = look(process)
         self.recognise(shown, self.histories(acknowledged))
         told = [history for history in self.histories(acknowledged) if begins(shown_after(history), shown)]

@@ -11,7 +11,7 @@ from crash.deeds import PROBE, shown_after
 from crash.faulty_disk import CODES, Fault, FaultyDisk, Pages
 from crash.images import images
 from crash.scenarios import SCENARIOS
-from crash.scenes import begins, look
+from crash.scenes import begins, check_erased, look
 
 from fencepost.journal.errors import JournalError, JournalFull, SyncFailed
 from fencepost.journal.file import FileJournal
@@ -68,6 +68,8 @@ def _strike(scenario, fault):
         histories = scenario.acknowledged if refusal is None else scenario.seen
         other = world.start()
         shown = look(other)
+        if scenario.erases:
+            check_erased(world)
         assert any(shown == shown_after(each) for each in histories), shown["events"]
         if isinstance(refusal, JournalFull) and scenario.prepare is None:
             assert shown == shown_after(scenario.done), "something was written"

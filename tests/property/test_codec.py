@@ -23,6 +23,7 @@ from fencepost.mailbox.events import (
     Deleted,
     Idempotency,
     Linked,
+    Redacted,
     Released,
     Renewed,
     Reserved,
@@ -90,6 +91,8 @@ EVENTS = {
     "document.written": Written('# Plan\n\nZwölf "Boxkämpfer"\u202e\U0001f600\n'),
     "document.written-empty": Written(""),
     "document.deleted": Deleted(),
+    "redaction.recorded": Redacted(f"messages/{_UUID}", 1, "It held a password."),
+    "redaction.recorded-scope": Redacted(None, 17),
 }
 #: Documents, in their canonical bytes.
 DOCUMENTS = {
