@@ -28,6 +28,7 @@ from hypothesis.stateful import (
     Bundle,
     MultipleResults,
     RuleBasedStateMachine,
+    consumes,
     initialize,
     invariant,
     multiple,
@@ -45,6 +46,7 @@ from fencepost.mailbox.errors import Refused
 from fencepost.mailbox.events import Deleted, Linked, Redacted, Written
 from fencepost.mailbox.evolve import evolve
 from fencepost.mailbox.message import Message, Receipt
+from fencepost.mailbox.store.documents import Erased
 from fencepost.mailbox.testing import model
 from fencepost.mailbox.testing.model import NEW_TOKEN, Body, No
 from fencepost.mailbox.testing.place import Place
@@ -100,6 +102,7 @@ class MailboxMachine(RuleBasedStateMachine):
         self.versions: dict[str, list[Body]] = {}
         self.parents: dict[str, set[str]] = {}
         self.keys: dict[tuple[str, str], tuple[str, str]] = {}
+        self.erased: dict[str, tuple[str, int]] = {}
         self.leases: dict[str, list[tuple[str, str]]] = {}
         self.holds: dict[str, list[tuple[str, str]]] = {}
         self.tokens = ["no token was ever this"]
@@ -213,9 +216,14 @@ class MailboxMachine(RuleBasedStateMachine):
         asked = [((str(draft.target), str(draft.idempotency_key)), draft.body) for draft in drafts]
         known = [self.keys.get(key) for key, _ in asked]
         fresh = [key for (key, _), before in zip(asked, known, strict=True) if before is None]
-        conflict = any(before and before[0] != body for (_, body), before in zip(asked, known, strict=True))
-        if conflict or len(set(fresh)) < len(fresh):
-            self._refused("idempotency_conflict", lambda: self.box.send_many(drafts))
+        codes = [
+            "erased" if before[1] in self.erased else "idempotency_conflict"
+            for (_, body), before in zip(asked, known, strict=True)
+            if before and (before[1] in self.erased or before[0] != body)
+        ]
+        codes += ["idempotency_conflict"] * (len(set(fresh)) < len(fresh))
+        if codes:
+            self._refused(codes[0], lambda: self.box.send_many(drafts))
             return multiple()
         sent = []
         for draft, (key, body), before, receipt in zip(drafts, asked, known, self.box.send_many(drafts), strict=True):
@@ -524,6 +532,27 @@ class MailboxMachine(RuleBasedStateMachine):
         assert told.versions[0] == told.receipt
         folded = self._folded(self.docs[message_id], message_id)
         assert self.versions[message_id] == [codec.body(message) for message in folded]
+
+    @rule(message_id=consumes(messages))
+    def redact(self, message_id: str) -> None:
+        """What was erased is shown by nothing, and nothing can be done with it; that it was there stays known."""
+        doc = self.docs.pop(message_id)
+        self.erased[message_id] = (doc["scope"], len(self.versions[message_id]))
+
+        assert 1 == self.box.redact(message_id).count
+        self._refused("erased", lambda: self.box.ack(message_id, session=SESSIONS[0], occurrence=1))
+        assert 1 == self.box.redact(message_id).count
+
+    @invariant()
+    def what_was_erased_is_gone(self) -> None:
+        """Whichever handle is asked: the envelope of each event is all that is left."""
+        for box in self.boxes:
+            for message_id, (scope, count) in self.erased.items():
+                events = box.store.events((scope, MESSAGES + message_id))
+                assert [(version, None) for version in range(1, count + 1)] == [(e.version, e.data) for e in events]
+                found = box.store.find((scope, MESSAGES + message_id))
+                assert found is not None
+                assert (count, Erased()) == (found.version, found.content)
 
     @rule(
         session=_maybe_session,
