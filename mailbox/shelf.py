@@ -222,11 +222,12 @@ class Documents(Caller):
             BadInput: Something is not well formed, or not mounted.
         """
         scope = self.mounts.find(target).scope
-        earliest = times.parse(since, "since") if isinstance(since, str) else since and times.utc(since, "since")
-        question = ("history", scope, earliest)
+        if since is not None:
+            since = times.parse(since, "since") if isinstance(since, str) else times.utc(since, "since")
+        question = ("history", scope, since)
         before = cursors.number(cursor, question)
         wanted = _limit(limit)
-        found = self.store.history(scope, earliest, before, wanted + 1)
+        found = self.store.history(scope, since, before, wanted + 1)
         more = cursors.give(question, found[wanted - 1][0]) if len(found) > wanted > 0 else None
         return VersionPage(scope, tuple(version for _, version in found[:wanted]), more)
 
