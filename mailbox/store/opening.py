@@ -29,6 +29,8 @@ from fencepost.mailbox.store.over_journal import JournalStore
 from fencepost.mailbox.store.troubles import Unusable, translating
 
 _INDEX_LOCK: Final = ".index.lock"
+#: For how long to wait for another process that makes the index anew: long enough for a million messages.
+_INDEX_WAIT_MS: Final = 60_000
 
 
 def memory_store() -> JournalStore:
@@ -181,7 +183,7 @@ class _IndexKeeper:
         """
         lock = FileLock(os.path.join(self._journal.root, _INDEX_LOCK))
         try:
-            with lock.held(self._lock_wait_ms, lambda: "a process that is making the index anew"):
+            with lock.held(max(self._lock_wait_ms, _INDEX_WAIT_MS), lambda: "a process that is making the index anew"):
                 while True:
                     with contextlib.suppress(JournalCorrupt):
                         self._journal.durable()  # an erasure that is under way has to be over
