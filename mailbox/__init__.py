@@ -35,12 +35,16 @@ if TYPE_CHECKING:
     from fencepost.mailbox.addresses import Mode as Mode
     from fencepost.mailbox.addresses import Mount as Mount
     from fencepost.mailbox.aio import AsyncDocuments as AsyncDocuments
+    from fencepost.mailbox.aio import AsyncErasures as AsyncErasures
     from fencepost.mailbox.aio import AsyncMailbox as AsyncMailbox
     from fencepost.mailbox.box import History as History
     from fencepost.mailbox.box import Inbox as Inbox
     from fencepost.mailbox.box import Mailbox as Mailbox
     from fencepost.mailbox.box import Skeleton as Skeleton
     from fencepost.mailbox.drafts import Draft as Draft
+    from fencepost.mailbox.erasures import Erasures as Erasures
+    from fencepost.mailbox.erasures import RedactionPage as RedactionPage
+    from fencepost.mailbox.erasures import RedactionRecord as RedactionRecord
     from fencepost.mailbox.errors import Refused as Refused
     from fencepost.mailbox.message import Delivery as Delivery
     from fencepost.mailbox.message import Message as Message
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Action": "records",
     "AsyncDocuments": "aio",
+    "AsyncErasures": "aio",
     "AsyncMailbox": "aio",
     "BadInput": "errors",
     "Delivery": "message",
@@ -67,6 +72,7 @@ _HOMES = {
     "Draft": "drafts",
     "Entry": "records",
     "EntryPage": "shelf",
+    "Erasures": "erasures",
     "FencepostError": "errors",
     "History": "box",
     "Inbox": "box",
@@ -78,6 +84,8 @@ _HOMES = {
     "Mount": "addresses",
     "Receipt": "message",
     "Redaction": "store.port",
+    "RedactionPage": "erasures",
+    "RedactionRecord": "erasures",
     "Refused": "errors",
     "Skeleton": "box",
     "Status": "message",
@@ -89,6 +97,7 @@ _HOMES = {
 __all__ = [
     "Action",
     "AsyncDocuments",
+    "AsyncErasures",
     "AsyncMailbox",
     "BadInput",
     "Delivery",
@@ -96,6 +105,7 @@ __all__ = [
     "Draft",
     "Entry",
     "EntryPage",
+    "Erasures",
     "FencepostError",
     "History",
     "Inbox",
@@ -107,6 +117,8 @@ __all__ = [
     "Mount",
     "Receipt",
     "Redaction",
+    "RedactionPage",
+    "RedactionRecord",
     "Refused",
     "Skeleton",
     "Status",

@@ -19,6 +19,7 @@ from typing import ParamSpec, TypeVar
 from fencepost.mailbox.box import LOOK_S, History, Inbox, Mailbox, Skeleton
 from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.drafts import Draft
+from fencepost.mailbox.erasures import Erasures, RedactionPage
 from fencepost.mailbox.message import Delivery, Receipt
 from fencepost.mailbox.records import MemoryDocument, Version
 from fencepost.mailbox.shelf import Documents, EntryPage, VersionPage
@@ -321,3 +322,36 @@ class AsyncDocuments(_Workers):
         return await self._run(
             self._documents.rename, source, destination, expected_version=expected_version, target=target
         )
+
+
+class AsyncErasures(_Workers):
+    """
+    `Erasures` whose methods are coroutines; arguments and errors are the same.
+
+    Args:
+        erasures: The erasures to use.
+        workers: How many calls may be under way at once.
+    """
+
+    def __init__(self, erasures: Erasures, *, workers: int = WORKERS_DEFAULT) -> None:
+        super().__init__(erasures, workers)
+        self._erasures = erasures
+
+    async def document(self, path: str, *, reason: str | None = None, target: str | None = None) -> Redaction:
+        """See `Erasures.document`."""
+        return await self._run(self._erasures.document, path, reason=reason, target=target)
+
+    async def scope(self, target: str, *, reason: str | None = None) -> Redaction:
+        """See `Erasures.scope`."""
+        return await self._run(self._erasures.scope, target, reason=reason)
+
+    async def list(
+        self,
+        target: str | None = None,
+        *,
+        since: datetime | str | None = None,
+        cursor: str | None = None,
+        limit: int = LIMIT_DEFAULT,
+    ) -> RedactionPage:
+        """See `Erasures.list`."""
+        return await self._run(self._erasures.list, target, since=since, cursor=cursor, limit=limit)

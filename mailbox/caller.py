@@ -65,6 +65,15 @@ class Caller:
         """One reading of the clock, which must say where it is."""
         return times.utc(self._read_clock(), "clock")
 
+    def _resolved(self, path: str, target: str | None) -> tuple[Mount, str]:
+        """The mount that a path begins with, or the target's, and what follows."""
+        if target is not None:
+            return self.mounts.find(target), path
+        if not shapes.text(path, "path", 2 * shapes.PATH_BYTES_MAX).startswith("/"):
+            rule = "a mounted path, such as /project/notes/plan.md; or name the target it is in"
+            raise errors.InvalidName(field="path", value=path, rule=rule)
+        return self.mounts.resolve(path)
+
     def _until_it_stands(self, attempt: Callable[[], T | None]) -> T:
         """Try again while others were quicker, or what was looked at has been taken back."""
         conflict: JournalConflict | None = None

@@ -222,12 +222,11 @@ class Documents(Caller):
             BadInput: Something is not well formed, or not mounted.
         """
         scope = self.mounts.find(target).scope
-        if since is not None:
-            since = times.parse(since, "since") if isinstance(since, str) else times.utc(since, "since")
-        question = ("history", scope, since)
+        begin = times.earliest(since)
+        question = ("history", scope, begin)
         before = cursors.number(cursor, question)
         wanted = _limit(limit)
-        found = self.store.history(scope, since, before, wanted + 1)
+        found = self.store.history(scope, begin, before, wanted + 1)
         more = cursors.give(question, found[wanted - 1][0]) if len(found) > wanted > 0 else None
         return VersionPage(scope, tuple(version for _, version in found[:wanted]), more)
 
@@ -353,14 +352,6 @@ class Documents(Caller):
             return self.mounts.find(target), ""
         mount, rest = self._resolved(prefix, target)
         return mount, unreserved(shapes.text(rest, "prefix", shapes.PATH_BYTES_MAX))
-
-    def _resolved(self, path: str, target: str | None) -> tuple[Mount, str]:
-        if target is not None:
-            return self.mounts.find(target), path
-        if not shapes.text(path, "path", 2 * shapes.PATH_BYTES_MAX).startswith("/"):
-            rule = "a mounted path, such as /project/notes/plan.md; or name the target it is in"
-            raise errors.InvalidName(field="path", value=path, rule=rule)
-        return self.mounts.resolve(path)
 
     def _known(self, place: _Place) -> int:
         """The version of a document's stream, whether it can be read now or was deleted."""

@@ -77,6 +77,18 @@ def parse(text: str, field: str) -> datetime:
     return utc(moment, field)
 
 
+def earliest(since: datetime | str | None) -> datetime | None:
+    """
+    The time that a history begins at; None for its beginning.
+
+    Raises:
+        InvalidTime: It is not one.
+    """
+    if since is None:
+        return None
+    return parse(since, "since") if isinstance(since, str) else utc(since, "since")
+
+
 def due(now: datetime, due_at: datetime | str | None, delay_seconds: int | None) -> datetime | None:
     """
     The due time that was asked for, by date or by delay from `now`; None where neither was given.

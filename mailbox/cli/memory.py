@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import attrs
 import click
 
 from fencepost.mailbox import codec
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import Where, needed, said, storage, whole
+from fencepost.mailbox.errors import Usage
 from fencepost.mailbox.records import MemoryDocument, Version
 from fencepost.mailbox.shelf import Documents, EntryPage, VersionPage
 from fencepost.mailbox.times import show as time
@@ -180,6 +183,67 @@ def history(where: Where, target: str | None, since: str | None, cursor: str | N
     """List the versions of all documents of a scope with their content, newest first."""
     with _opened(where, to_read=True) as documents:
         _tell_versions(where, documents.history(target, since=since, cursor=cursor, limit=_limit(limit)))
+
+
+@memory.command()
+@click.argument("path", required=False)
+@_target
+@click.option("--whole-scope", is_flag=True, help="Everything in the target, mail included.")
+@click.option("--reason", help="Why, for the record. It must not repeat what is to be erased.")
+@click.option("--yes", is_flag=True, help="Do not ask, even on a terminal.")
+@storage
+def redact(
+    where: Where, path: str | None, target: str | None, whole_scope: bool, reason: str | None, yes: bool
+) -> None:
+    """
+    Erase what a document says, with all its versions. It cannot be brought back.
+
+    Afterwards no file of the store holds it. Who wrote when stays on record, and so does that it was erased. Copies
+    that were made of the store hold it still.
+
+    \b
+    fencepost memory redact /project/notes/plan.md --reason "It held a password"
+    fencepost memory redact --target /project --whole-scope
+    """
+    if (path is None) != whole_scope or (whole_scope and target is None):
+        raise Usage(why="name the PATH to erase, or a --target with --whole-scope")
+    what = f"everything in {target}" if path is None else path
+    if not (yes or where.json) and sys.stdin.isatty():
+        click.confirm(f"Erase {show.visible(what)} for good?", abort=True, err=True)
+    erasures = where.erasures(to_read=False)
+    with contextlib.closing(erasures.store):
+        if path is not None:
+            done = erasures.document(path, reason=reason, target=target)
+        else:
+            done = erasures.scope(str(target), reason=reason)
+        if where.json:
+            show.print_json(show.redaction_json(done))
+        else:
+            click.echo(f"Erased {show.visible(what)}: {done.count} in all.")
+            show.print_referring(done)
+
+
+@memory.command()
+@_target
+@click.option("--since", metavar="TIME", help="Leave out what is older, with an offset: 2026-11-30T14:00:00Z.")
+@_paged
+@storage
+def redactions(where: Where, target: str | None, since: str | None, cursor: str | None, limit: str) -> None:
+    """List what was erased in a scope, newest first: what, by whom, when and why."""
+    erasures = where.erasures(to_read=True)
+    with contextlib.closing(erasures.store):
+        found = erasures.list(target, since=since, cursor=cursor, limit=_limit(limit))
+    if where.json:
+        listed = [{**attrs.asdict(each), "created_at": time(each.created_at)} for each in found.redactions]
+        show.print_json({"scope": found.scope, "redactions": listed, "next_cursor": found.next_cursor})
+        return
+    if not found.redactions:
+        click.echo(f"Nothing was erased in {show.visible(found.scope)}.")
+    for each in found.redactions:
+        why = "" if each.reason is None else f": {each.reason}"
+        what = each.path or "everything"
+        click.echo(show.visible(f"{what}  {time(each.created_at)}  by {each.actor}  {each.count} in all{why}"))
+    _print_cursor(found.next_cursor)
 
 
 def _limit(text: str) -> int:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import click
 
 from fencepost.mailbox import errors
-from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
@@ -312,13 +311,10 @@ def redact(where: Where, message_id: str | None, target: str | None, reason: str
         left = box.skeleton(wanted, target=target)
         done = box.redact(wanted, reason=reason, target=target)
         if where.json:
-            referring = [{"scope": scope, "path": path} for scope, path in done.referring]
-            path = f"{MESSAGES}{left.id}"
-            show.print_json({"scope": left.scope, "path": path, "count": done.count, "referring": referring})
+            show.print_json(show.redaction_json(done))
             return
         click.echo(f"Erased {left.id} in {show.visible(left.scope)}.")
-        for scope, path in done.referring:
-            show.note(f"{path} in {scope} refers to it, and keeps the reference")
+        show.print_referring(done)
 
 
 class _Opened:

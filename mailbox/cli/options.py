@@ -18,6 +18,7 @@ from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
 from fencepost.mailbox.cli.show import note
+from fencepost.mailbox.erasures import Erasures
 from fencepost.mailbox.shelf import Documents
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
@@ -70,6 +71,16 @@ class Where:
         """
         mounts = self.mounts()
         return Documents(self._store(to_read=to_read), mounts, actor=self._actor())
+
+    def erasures(self, *, to_read: bool) -> Erasures:
+        """
+        What an operator erases; otherwise as for `open`.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        mounts = self.mounts()
+        return Erasures(self._store(to_read=to_read), mounts, actor=self._actor())
 
     def _actor(self) -> str:
         return f"cli:{login()}" if self.actor is None else self.actor

@@ -21,7 +21,7 @@ from fencepost.mailbox import codec
 from fencepost.mailbox.box import History, Inbox, Skeleton
 from fencepost.mailbox.lifecycle import is_running
 from fencepost.mailbox.message import Context, Message, Receipt, Status
-from fencepost.mailbox.store.port import Unsupported
+from fencepost.mailbox.store.port import Redaction, Unsupported
 from fencepost.mailbox.times import show
 
 
@@ -129,6 +129,18 @@ def print_unsupported(found: Iterable[Unsupported]) -> None:
     """A remark on each document that could not be read."""
     for each in found:
         note(f"{each.path} in {each.scope} cannot be read by this version ({each.why}); it is left as it is")
+
+
+def redaction_json(done: Redaction) -> dict[str, Any]:
+    """What was erased, as programs get it."""
+    referring = [{"scope": scope, "path": path} for scope, path in done.referring]
+    return {"scope": done.scope, "path": done.path, "count": done.count, "referring": referring}
+
+
+def print_referring(done: Redaction) -> None:
+    """A remark on each message that refers to what was erased."""
+    for scope, path in done.referring:
+        note(f"{path} in {scope} refers to it, and keeps the reference")
 
 
 def print_receipt(done: str, receipt: Receipt, now: datetime) -> None:

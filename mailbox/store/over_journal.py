@@ -159,7 +159,7 @@ class JournalStore:
             targets = self._targets(scope, path)
             referring = tuple(self._referring(scope, path))
             if not targets:
-                return Redaction(0, referring)
+                return Redaction(scope, path, 0, referring)
             act = Redacted(path, len(targets), reason)
             erases = tuple(sorted(event.seq for events in targets.values() for event in events))
             event = NewEvent(scope, REDACTIONS, *codec.encode(act), meaning=act)
@@ -172,7 +172,7 @@ class JournalStore:
             self._feed_if_possible()
             if path is None and self._paths(scope) != targets.keys():
                 continue  # somebody began another stream meanwhile
-            return Redaction(len(targets), referring)
+            return Redaction(scope, path, len(targets), referring)
         raise JournalUnavailable(path=scope, why="others add to what is to be erased again and again")
 
     def _targets(self, scope: str, path: str | None) -> dict[str, list[Event]]:

@@ -52,10 +52,14 @@ class Redaction:
     What was erased.
 
     Attributes:
+        scope: In which scope.
+        path: At which path; None for the whole scope.
         count: How many documents, those included that had been erased before.
         referring: The messages whose context names one of them: scope and path.  They keep the reference.
     """
 
+    scope: str
+    path: str | None
     count: int
     referring: tuple[Stream, ...]
 
