@@ -19,7 +19,7 @@ its token is worth nothing from then on.  Each of these steps is an event;
 `fencepost.mailbox.lifecycle` is the table of them, and a document is what its
 events fold to.
 
-Beside the mail stand texts that every version is kept of; `Documents` is their
+Beside the mail stand texts of which every version is kept; `Documents` is their
 door, see `fencepost.mailbox.shelf`.
 """
 

@@ -8,7 +8,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
 from typing import Final, TypeVar
@@ -128,11 +128,7 @@ class JournalStore:
 
     def _event(self, stream: Stream, version: int, segment: int, offset: int) -> Event:
         """One event of a document, which must stand where the index saw it."""
-        for event in self._journal.commit_at(segment, offset).events:
-            if (event.scope, event.stream, event.version) == (*stream, version):
-                return event
-        why = f"another frame stands where version {version} of {stream[1]} stood"
-        raise JournalCorrupt(file=segment_name(segment), offset=offset, why=why)
+        return _event_of(self._journal.commit_at(segment, offset), stream, version)
 
     def append(self, batch: Batch, expect: Mapping[Stream, int]) -> None:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -257,20 +253,20 @@ class JournalStore:
     def versions(self, stream: Stream, before: int, limit: int) -> Sequence[Version]:
         """See `fencepost.mailbox.store.port.Store`."""
         acts = self._acts(lambda db: entries.versions(db, stream, before, limit))
-        return [self._version(stream[0], act) for act in acts]
+        return list(self._told(stream[0], acts))
 
     def history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[tuple[int, Version]]:
         """See `fencepost.mailbox.store.port.Store`."""
         earliest = None if since is None else micros(since)
         acts = self._acts(lambda db: entries.history(db, scope, earliest, before, limit))
-        return [(act.seq, self._version(scope, act)) for act in acts]
+        return [(act.seq, version) for act, version in zip(acts, self._told(scope, acts), strict=True)]
 
     def record_at(self, stream: Stream, version: int) -> Record | None:
         """See `fencepost.mailbox.store.port.Store`."""
         acts = self._acts(lambda db: entries.versions(db, stream, version + 1, 1))
         if not acts or acts[0].version != version:
             return None
-        found = self._version(stream[0], acts[0])
+        (found,) = self._told(stream[0], acts)
         return Record(found.action, found.content, acts[0].created, found.created_at, found.actor, found.redacted)
 
     def _acts(self, question: Callable[[sqlite3.Connection], Sequence[Act]]) -> Sequence[Act]:
@@ -283,13 +279,17 @@ class JournalStore:
 
         return self._ask(ask)
 
-    def _version(self, scope: str, act: Act) -> Version:
-        """A version with what the journal knows of it."""
-        event = self._event((scope, act.path), act.version, act.segment, act.offset)
-        happened = None if event.data is None else codec.decode(event.type, event.data)
-        content = happened.content if isinstance(happened, Written) else ""
-        at = datetime.fromisoformat(event.at)
-        return Version(act.path, act.version, act.action, content, event.actor, at, event.data is None)
+    def _told(self, scope: str, acts: Sequence[Act]) -> Iterator[Version]:
+        """Versions with what the journal knows of them; a batch that holds several in a row is read once."""
+        commit: Commit | None = None
+        for act in acts:
+            if commit is None or (commit.segment, commit.offset) != (act.segment, act.offset):
+                commit = self._journal.commit_at(act.segment, act.offset)
+            event = _event_of(commit, (scope, act.path), act.version)
+            happened = None if event.data is None else codec.decode(event.type, event.data)
+            content = happened.content if isinstance(happened, Written) else ""
+            at = datetime.fromisoformat(event.at)
+            yield Version(act.path, act.version, act.action, content, event.actor, at, event.data is None)
 
     def next_change(self, query: Query) -> datetime | None:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -396,3 +396,12 @@ class JournalStore:
             finally:
                 self._journal.close()
                 self._index.close()
+
+
+def _event_of(commit: Commit, stream: Stream, version: int) -> Event:
+    """The event of a batch that an index knows to be there."""
+    for event in commit.events:
+        if (event.scope, event.stream, event.version) == (*stream, version):
+            return event
+    why = f"another frame stands where version {version} of {stream[1]} stood"
+    raise JournalCorrupt(file=segment_name(commit.segment), offset=commit.offset, why=why)
