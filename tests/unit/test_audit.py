@@ -226,18 +226,14 @@ def test_a_life_of_a_document():
     notes.delete("/user/plan.md")
 
     life = audit.explain_document(store._journal.read(), "plan.md", some.NOON)
+    changes = [change for step in life.steps[1:] for change in step.changes if change.field == "content"]
     assert [1, 2, 3] == [step.event.version for step in life.steps]
-    assert [("one", "two"), ("two", "")] == [
-        (change.before, change.after) for step in life.steps[1:] for change in step.changes if change.field == "content"
-    ]
+    assert [("one", "two"), ("two", "")] == [(change.before, change.after) for change in changes]
 
     notes.write("/you/plan.md", "another")
-    with pytest.raises(errors.Usage):
-        audit.explain_document(store._journal.read(), "plan.md", some.NOON)
-    life = audit.explain_document(store._journal.read(), "plan.md", some.NOON, scope="user:you")
-    assert [1] == [step.event.version for step in life.steps]
-    with pytest.raises(errors.UnknownDocument):
-        audit.explain_document(store._journal.read(), "plan.md", some.NOON, scope="user:them")
+    for scope, refusal in ((None, errors.Usage), ("user:them", errors.UnknownDocument)):
+        with pytest.raises(refusal):
+            audit.explain_document(store._journal.read(), "plan.md", some.NOON, scope=scope)
 
 
 def test_no_such_message(box, now):
