@@ -233,6 +233,36 @@ class ClosedHandle(JournalError):
     path: str
 
 
+class CopyDamaged(JournalError):
+    """A file of an export is not what its manifest says."""
+
+    code = "export_damaged"
+    sentence = "{path} is a damaged export: {file}: {why}; nothing was imported: fetch it again, or export again"
+    path: str
+    file: str
+    why: str
+
+
+class NotACopy(BadInput):
+    """The folder is no export that this version can read."""
+
+    code = "not_an_export"
+    sentence = "{path} is no export ({why}): name a folder that `fencepost export` has made"
+    path: str
+    why: str
+
+
+class TargetOccupied(BadInput):
+    """Something stands where a store or an export was to be made; it is left as it is."""
+
+    code = "target_occupied"
+    sentence = (
+        "{path} is occupied ({why}), and nothing of it was changed: name an empty folder, or one that is not there"
+    )
+    path: str
+    why: str
+
+
 class BatchTooLarge(BadInput):
     """A batch has more events or bytes than one frame can carry."""
 

@@ -17,6 +17,7 @@ from fencepost.mailbox.cli.memory import memory
 from fencepost.mailbox.cli.messages import messages
 from fencepost.mailbox.cli.sessions import sessions
 from fencepost.mailbox.cli.show import note, print_json, visible
+from fencepost.mailbox.cli.transfer import export_command, import_command
 from fencepost.mailbox.errors import Usage
 
 _INTERRUPTED_STATUS = 130
@@ -50,6 +51,8 @@ fencepost.add_command(messages)
 fencepost.add_command(sessions)
 fencepost.add_command(memory)
 fencepost.add_command(journal)
+fencepost.add_command(export_command)
+fencepost.add_command(import_command)
 fencepost.add_command(demo)
 
 

@@ -1,0 +1,95 @@
+"""
+`fencepost export` and `fencepost import`: a whole store, in and out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import attrs
+import click
+
+from fencepost.journal.copying import read_manifest
+from fencepost.journal.event import Commit
+from fencepost.journal.reader import FileReader
+from fencepost.mailbox.cli import show
+from fencepost.mailbox.cli.options import json_flag, root_option
+from fencepost.mailbox.cli.place import home
+from fencepost.mailbox.errors import Usage
+from fencepost.mailbox.transfer import Transfer, export_store, import_store
+
+#: Less is done before a bar could be read.
+_BAR_BYTES_MIN = 64 << 20
+
+
+@click.command("export")
+@click.argument("folder")
+@root_option
+@json_flag
+def export_command(folder: str, root: str | None, as_json: bool) -> None:
+    """
+    Copy the whole store to FOLDER, proven, while others use it.
+
+    Versions, actors, times, links, keys and what was erased are there as they were. The copy can be read where it is:
+    name it with --root. It holds all mail and the store's secret key, in files that only you can read. What is erased
+    in the store later stays in exports that were made before.
+
+    \b
+    fencepost export ~/backup/mail-2026-11-30
+    fencepost journal verify --root ~/backup/mail-2026-11-30
+    """
+    where = _root(root)
+    reader = FileReader(where)
+    size = sum(os.path.getsize(reader.segments.path(first)) for first in reader.segments.firsts())
+    reader.close()
+    with _bar(size, quiet=as_json) as each:
+        done = export_store(where, folder, each=each)
+    _tell(done, f"Exported to {show.visible(folder)}", as_json=as_json)
+
+
+@click.command("import")
+@click.argument("folder")
+@click.option("--dry-run", is_flag=True, help="Prove everything and write nothing; the answer is the same.")
+@root_option
+@json_flag
+def import_command(folder: str, dry_run: bool, root: str | None, as_json: bool) -> None:
+    """
+    Make a store of an export, all of it or nothing.
+
+    The store must be one in which nothing was ever written. An interruption leaves it so.
+
+    \b
+    fencepost import ~/backup/mail-2026-11-30 --root ~/restored
+    """
+    size = sum(file.size_bytes for file in read_manifest(folder).files)
+    with _bar(size, quiet=as_json) as each:
+        done = import_store(folder, _root(root), dry_run=dry_run, each=each)
+    _tell(done, "It can be imported" if dry_run else "Imported", as_json=as_json)
+
+
+def _root(root: str | None) -> str:
+    if root == "":
+        raise Usage(why="--root is empty: name a folder, or leave it out")
+    return os.path.abspath(root or home())
+
+
+@contextlib.contextmanager
+def _bar(size_bytes: int, *, quiet: bool) -> Iterator[Callable[[Commit], None] | None]:
+    """A progress bar, on a terminal and only where there is something to wait for."""
+    if quiet or size_bytes < _BAR_BYTES_MIN or not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=size_bytes, label="proving", file=sys.stderr) as bar:
+        yield lambda commit: bar.update(commit.stop - commit.offset)
+
+
+def _tell(done: Transfer, what: str, *, as_json: bool) -> None:
+    if as_json:
+        show.print_json(attrs.asdict(done))
+        return
+    click.echo(f"{what}: {done.documents} documents in {done.versions} versions, {done.erased} events erased.")
+    click.echo(f"  head: {done.head.seq} {done.head.digest}")
+    click.echo(f"  replay digest: {done.replay_digest}")

@@ -1,0 +1,179 @@
+"""Export and import: all of it or nothing, whenever they are interrupted; and the digest that proves it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fencepost.journal.disk import Disk
+from fencepost.journal.event import Batch, NewEvent
+from fencepost.journal.memory import MemoryJournal
+from fencepost.journal.reader import FileReader
+from fencepost.mailbox import Documents, Mailbox, Mount, open_store
+from fencepost.mailbox.digest import replay_digest
+from fencepost.mailbox.transfer import export_store, import_store
+
+MOUNTS = [Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")]
+
+
+WRITTEN = b'{"schema":1,"content":"x"}'
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+class Stopping(Disk):
+    """Dies before the n-th call that changes something."""
+
+    def __init__(self, left):
+        self.left = left
+
+    def _step(self):
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+    def write(self, fd, data, offset):
+        self._step()
+        super().write(fd, data, offset)
+
+    def sync(self, fd):
+        self._step()
+        super().sync(fd)
+
+    def sync_folder(self, path):
+        self._step()
+        super().sync_folder(path)
+
+    def rename(self, source, target):
+        self._step()
+        super().rename(source, target)
+
+    def make_folder(self, path):
+        self._step()
+        super().make_folder(path)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A store with mail and documents."""
+    where = tmp_path / "store"
+    store = open_store(where)
+    box, notes = Mailbox(store, MOUNTS), Documents(store, MOUNTS)
+    sent = box.send("work", actionable=True)
+    box.claim(sent.message.id, session="s", occurrence=1)
+    notes.write("/project/a", "one")
+    notes.write("/project/a", "two")
+    box.redact(box.send("secret").message.id)
+    store.close()
+    return where
+
+
+def digest(root):
+    reader = FileReader(root)
+    found = replay_digest(reader.read)
+    reader.close()
+    return found
+
+
+@pytest.mark.parametrize("empty_store", [False, True])
+def test_an_interrupted_import_leaves_nothing_or_everything(root, tmp_path, empty_store):
+    """Killed before each of its steps; the next one does it."""
+    export_store(root, tmp_path / "export")
+    expected = digest(root)
+    stops = 0
+    for left in range(1_000):
+        target = tmp_path / f"target-{left}"
+        if empty_store:
+            open_store(target).close()
+        try:
+            import_store(tmp_path / "export", target, disk=Stopping(left))
+        except Killed:
+            stops += 1
+        else:
+            break
+        if target.exists() and FileReader(target).durable():
+            assert expected == digest(target)
+        else:
+            import_store(tmp_path / "export", target)
+            assert expected == digest(target)
+            assert [] == list(tmp_path.glob(f".target-{left}.*"))  # what the first one left is gone
+    assert stops > 8
+    assert expected == digest(target)
+
+
+def test_an_interrupted_export_leaves_nothing_or_everything(root, tmp_path):
+    """Likewise."""
+    for left in range(1_000):
+        folder = tmp_path / f"export-{left}"
+        try:
+            export_store(root, folder, disk=Stopping(left))
+        except Killed:
+            if not folder.exists():
+                export_store(root, folder)
+        else:
+            break
+        assert digest(root).digest == import_store(folder, tmp_path / f"target-{left}").replay_digest
+    assert left > 8
+
+
+def test_an_export_is_made_beside_a_writer(root, tmp_path):
+    """What is added while it is proven is not in it, and disturbs nothing."""
+    store = open_store(root)
+    box = Mailbox(store, MOUNTS)
+    before = digest(root)
+    done = export_store(root, tmp_path / "export", each=lambda _: box.send("more"))
+    store.close()
+
+    assert before.digest == done.replay_digest == digest(tmp_path / "export").digest
+    assert digest(root).documents > before.documents
+
+
+def history(journal):
+    """Some events of two streams, in batches that a caller chose."""
+    return replay_digest(journal.read)
+
+
+def written(*batches):
+    journal = MemoryJournal()
+    versions = {}
+    for stamp, streams in batches:
+        events = tuple(NewEvent("user:me", stream, "document.written", WRITTEN) for stream in streams)
+        expect = {("user:me", stream): versions.get(stream, 0) for stream in streams}
+        journal.append(Batch(stamp, "host:me", events), expect)
+        for stream in streams:
+            versions[stream] = versions.get(stream, 0) + 1
+    return journal
+
+
+def test_the_digest_does_not_depend_on_how_the_history_came_about(noon):
+    """Other batches, another order between documents, other sequence numbers and salts: the same history."""
+    assert history(written((noon, ["a", "b"]), (noon, ["a"]))) == history(
+        written((noon, ["b"]), (noon, ["a"]), (noon, ["a"]))
+    )
+
+
+def test_the_digest_depends_on_what_happened(noon, later):
+    """Another time, another number of versions, another path."""
+    digests = [
+        history(written(*batches)).digest
+        for batches in (
+            [(noon, ["a"])],
+            [(later, ["a"])],
+            [(noon, ["b"])],
+            [(noon, ["a"]), (noon, ["a"])],
+            [(noon, ["a", "b"])],
+            [],
+        )
+    ]
+    assert len(digests) == len(set(digests))
+
+
+@pytest.fixture
+def noon():
+    return datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def later(noon):
+    return noon + timedelta(seconds=1)
