@@ -18,7 +18,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -97,7 +97,7 @@ def make_copy(
     disk = disk or Disk()
     folder = os.path.abspath(folder)
     _check_vacant(folder)
-    with _staged(folder, disk) as stage:
+    with staged(folder, disk) as stage:
         for _ in range(_ATTEMPTS_MAX):
             before = reader.generation()
             names = _copy_store(reader, stage, disk)
@@ -116,8 +116,7 @@ def make_copy(
         _write(
             os.path.join(stage, MANIFEST), orjson.dumps(_as_json(manifest), option=orjson.OPT_INDENT_2) + b"\n", disk
         )
-        _sync_all(stage, disk)
-        _put_in_place(stage, folder, disk)
+        put_in_place(stage, folder, disk)
     return manifest
 
 
@@ -206,17 +205,13 @@ def take_copy(folder: str, root: str, *, disk: Disk | None = None) -> None:
     folder, root = os.path.abspath(folder), os.path.abspath(root)
     manifest = read_manifest(folder)
     check_target(root)
-    with _staged(root, disk) as stage:
+    with staged(root, disk) as stage:
         _make_folders(stage, disk)
         for file in manifest.files:
             _copy_file(os.path.join(folder, file.name), os.path.join(stage, file.name), file.size_bytes, disk)
             if _described(stage, file.name) != file:
                 raise CopyDamaged(path=folder, file=file.name, why="it changed while it was read")
-        _sync_all(stage, disk)
-        if os.path.lexists(os.path.join(root, STORE_FILE)):
-            _put_in_place_of_store(stage, root, disk)
-        else:
-            _put_in_place(stage, root, disk)
+        put_in_place(stage, root, disk)
 
 
 def check_target(root: str) -> None:
@@ -240,7 +235,7 @@ def check_target(root: str) -> None:
 
 
 @contextlib.contextmanager
-def _staged(target: str, disk: Disk) -> Any:
+def staged(target: str, disk: Disk) -> Iterator[str]:
     """A new folder beside the target, which goes unless it becomes the target."""
     parent, name = os.path.split(target)
     try:
@@ -258,8 +253,18 @@ def _staged(target: str, disk: Disk) -> Any:
         raise failure(error, target) from error
 
 
-def _put_in_place(stage: str, target: str, disk: Disk) -> None:
-    """The one step at which the copy begins to be there."""
+def put_in_place(stage: str, target: str, disk: Disk) -> None:
+    """
+    Let what was staged, and whose files were synced, be there: by one rename.
+
+    Raises:
+        TargetOccupied: The target was filled meanwhile.
+    """
+    for folder in (os.path.join(stage, JOURNAL, TORN), os.path.join(stage, JOURNAL), stage):
+        disk.sync_folder(folder)
+    if os.path.lexists(os.path.join(target, STORE_FILE)):
+        _put_in_place_of_store(stage, target, disk)
+        return
     try:
         disk.rename(stage, target)
     except OSError as error:
@@ -335,11 +340,6 @@ def _write(path: str, data: bytes, disk: Disk) -> None:
         disk.sync(fd)
     finally:
         disk.close(fd)
-
-
-def _sync_all(stage: str, disk: Disk) -> None:
-    for folder in (os.path.join(stage, JOURNAL, TORN), os.path.join(stage, JOURNAL), stage):
-        disk.sync_folder(folder)
 
 
 def _described(folder: str, name: str) -> CopiedFile:

@@ -37,6 +37,7 @@ from fencepost.mailbox.events import (
     Released,
     Renewed,
     Reserved,
+    Rewritten,
     Sent,
     Snoozed,
     Written,
@@ -68,6 +69,7 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Written: "document.written",
     Deleted: "document.deleted",
     Redacted: "redaction.recorded",
+    Rewritten: "message.rewritten",
 }
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.

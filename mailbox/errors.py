@@ -189,6 +189,16 @@ class InvalidCursor(BadInput):
     cursor: str
 
 
+class ForeignDamaged(BadInput):
+    """A store of another program has something that it cannot have, and leaving it out would lose it."""
+
+    code = "import_damaged"
+    sentence = "{file}, line {line}: {why}; nothing was imported: mend or remove it there, then import again"
+    file: str
+    line: int
+    why: str
+
+
 class IdempotencyConflict(BadInput):
     """The idempotency key was used before, for something else."""
 

@@ -122,6 +122,17 @@ class Redacted:
     reason: str | None = None
 
 
+@attrs.frozen(slots=False)
+class Rewritten:
+    """
+    Somebody wrote the whole document of a message, and no event of its life explains what that did.
+
+    `body` is what was written, to the byte; it may be no message at all.
+    """
+
+    body: str
+
+
 MessageEvent: TypeAlias = (
     Sent
     | Acknowledged
@@ -136,4 +147,4 @@ MessageEvent: TypeAlias = (
     | Declined
 )
 DocumentEvent: TypeAlias = Written | Deleted
-Event: TypeAlias = MessageEvent | Linked | DocumentEvent | Redacted
+Event: TypeAlias = MessageEvent | Rewritten | Linked | DocumentEvent | Redacted

@@ -12,18 +12,34 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
 
-from fencepost.journal.audit import Head
-from fencepost.journal.copying import Manifest, check_copy, check_target, make_copy, take_copy
+from fencepost.journal.audit import Head, verify
+from fencepost.journal.copying import (
+    MANIFEST,
+    Manifest,
+    check_copy,
+    check_target,
+    make_copy,
+    put_in_place,
+    staged,
+    take_copy,
+)
 from fencepost.journal.disk import Disk
 from fencepost.journal.errors import CopyDamaged
-from fencepost.journal.event import Commit
+from fencepost.journal.event import Batch, Commit, NewEvent
+from fencepost.journal.file import FileJournal
+from fencepost.journal.port import Stream
 from fencepost.journal.reader import FileReader
+from fencepost.journal.root import STORE_LOCK, SYNC_LOCK, WATERMARK
+from fencepost.mailbox import codec, foreign
+from fencepost.mailbox.addresses import REDACTIONS
 from fencepost.mailbox.digest import replay_digest
+from fencepost.mailbox.events import Redacted
 
 
 @attrs.frozen
@@ -32,14 +48,14 @@ class Transfer:
     What was exported or imported.
 
     Attributes:
-        head: The end of the journal.
+        head: The end of the journal; None where a new one is made, which is another each time.
         events: How many there are.
         erased: How many of them were erased.
         documents, versions: What they fold to.
         replay_digest: See `fencepost.mailbox.digest`.
     """
 
-    head: Head
+    head: Head | None
     events: int
     erased: int
     documents: int
@@ -81,10 +97,10 @@ def import_store(
     disk: Disk | None = None,
 ) -> Transfer:
     """
-    Make a store of an export.
+    Make a store of an export, or of a store or an export of the public reference implementation.
 
     Args:
-        folder: The export.
+        folder: The export; see `fencepost.mailbox.foreign` for the other layout.
         root: Where the store shall be: nothing, an empty folder, or a store in which nothing has ever been written.
         dry_run: Prove everything, answer the same, and write nothing.
         each: Called with every batch, in order, while the export is proven.
@@ -92,20 +108,102 @@ def import_store(
 
     Raises:
         NotACopy: The folder is no export.
-        CopyDamaged: It is not what it was.
+        CopyDamaged, ForeignDamaged: It is not what it was, or cannot be.
         TargetOccupied: Something is in the root.
         JournalError: The store cannot be made.
     """
-    check_target(os.fspath(root))
-    manifest, reader = check_copy(os.fspath(folder), each=each)
+    folder, root = os.path.abspath(folder), os.path.abspath(root)
+    check_target(root)
+    if not os.path.lexists(os.path.join(folder, MANIFEST)) and foreign.is_layout(folder):
+        return _import_foreign(folder, root, dry_run=dry_run, each=each, disk=disk or Disk())
+    manifest, reader = check_copy(folder, each=each)
     with contextlib.closing(reader):
         if _facts(reader) != manifest.facts:
-            raise CopyDamaged(
-                path=os.fspath(folder), file="manifest.json", why="the history is not the one it describes"
-            )
+            raise CopyDamaged(path=folder, file=MANIFEST, why="the history is not the one it describes")
     if not dry_run:
-        take_copy(os.fspath(folder), os.fspath(root), disk=disk)
+        take_copy(folder, root, disk=disk)
     return _transfer(manifest)
+
+
+def _import_foreign(
+    folder: str, root: str, *, dry_run: bool, each: Callable[[Commit], None] | None, disk: Disk
+) -> Transfer:
+    found = foreign.rows(folder)
+    with contextlib.ExitStack() as after:
+        if dry_run:
+            stage = after.enter_context(tempfile.TemporaryDirectory(prefix="fencepost-"))
+        else:
+            stage = after.enter_context(staged(root, disk))
+        _build(found, stage)
+        reader = FileReader(stage)
+        with contextlib.closing(reader):
+            report = verify(reader, each=each)
+            if report.damage is not None:
+                raise report.damage
+            facts = _facts(reader)
+        if not dry_run:
+            put_in_place(stage, root, disk)
+    return Transfer(None, report.events, report.erased, **facts)
+
+
+class _Unsynced(Disk):
+    """While a store is staged nobody relies on it, so its files are synced once, at the end."""
+
+    def __init__(self) -> None:
+        self.written: set[str] = set()
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
+        """See `Disk.open`."""
+        if write:
+            self.written.add(path)
+        return super().open(path, create=create, write=write)
+
+    def sync_data(self, fd: int) -> None:
+        """Not now."""
+
+    def sync(self, fd: int) -> None:
+        """Not now."""
+
+
+def _build(found: Sequence[foreign.Row], stage: str) -> None:
+    """Record the rows in a new store."""
+    disk = _Unsynced()
+    journal = FileJournal(stage, disk=disk)
+    with contextlib.closing(journal):
+        versions: dict[Stream, int] = {}
+        to_erase: dict[Stream, list[int]] = {}
+        for row in found:
+            stream = (row.scope, row.stream)
+            erases = _due(row, to_erase)
+            event = NewEvent(*stream, *codec.encode(row.event))
+            commit = journal.append(Batch(row.at, row.actor, (event,), erases), {stream: versions.get(stream, 0)})
+            versions[stream] = commit.events[-1].version
+            if row.erased:
+                to_erase.setdefault(stream, []).append(commit.seq)
+        for (scope, path), seqs in sorted(to_erase.items()):  # the source does not say when
+            act = Redacted(path, 1, "It had been erased where it was imported from.")
+            stream = (scope, REDACTIONS)
+            event = NewEvent(*stream, *codec.encode(act))
+            batch = Batch(found[-1].at, "host:import", (event,), tuple(seqs))
+            versions[stream] = journal.append(batch, {stream: versions.get(stream, 0)}).events[-1].version
+    for name in (STORE_LOCK, SYNC_LOCK, WATERMARK):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(stage, name))
+    for path in disk.written:
+        if os.path.exists(path):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+
+def _due(row: foreign.Row, to_erase: dict[Stream, list[int]]) -> tuple[int, ...]:
+    """What a redaction of the source has erased of what was recorded so far."""
+    if not isinstance(row.event, Redacted):
+        return ()
+    streams = [each for each in to_erase if each[0] == row.scope and row.event.path in (None, each[1])]
+    return tuple(sorted(seq for stream in streams for seq in to_erase.pop(stream)))
 
 
 def _facts(copy: FileReader) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import attrs
 import click
 
 from fencepost.journal.copying import read_manifest
+from fencepost.journal.errors import NotACopy
 from fencepost.journal.event import Commit
 from fencepost.journal.reader import FileReader
 from fencepost.mailbox.cli import show
@@ -59,13 +60,13 @@ def import_command(folder: str, dry_run: bool, root: str | None, as_json: bool) 
     """
     Make a store of an export, all of it or nothing.
 
-    The store must be one in which nothing was ever written. An interruption leaves it so.
+    FOLDER may also be a store or an export of the public reference implementation. The store must be one in which
+    nothing was ever written. An interruption leaves it so.
 
     \b
     fencepost import ~/backup/mail-2026-11-30 --root ~/restored
     """
-    size = sum(file.size_bytes for file in read_manifest(folder).files)
-    with _bar(size, quiet=as_json) as each:
+    with _bar(_size(folder), quiet=as_json) as each:
         done = import_store(folder, _root(root), dry_run=dry_run, each=each)
     _tell(done, "It can be imported" if dry_run else "Imported", as_json=as_json)
 
@@ -74,6 +75,14 @@ def _root(root: str | None) -> str:
     if root == "":
         raise Usage(why="--root is empty: name a folder, or leave it out")
     return os.path.abspath(root or home())
+
+
+def _size(folder: str) -> int:
+    """Bytes to be proven, where an export says so."""
+    try:
+        return sum(file.size_bytes for file in read_manifest(folder).files)
+    except NotACopy:
+        return 0  # of another layout, or nothing that can be imported
 
 
 @contextlib.contextmanager
@@ -91,5 +100,6 @@ def _tell(done: Transfer, what: str, *, as_json: bool) -> None:
         show.print_json(attrs.asdict(done))
         return
     click.echo(f"{what}: {done.documents} documents in {done.versions} versions, {done.erased} events erased.")
-    click.echo(f"  head: {done.head.seq} {done.head.digest}")
+    if done.head is not None:
+        click.echo(f"  head: {done.head.seq} {done.head.digest}")
     click.echo(f"  replay digest: {done.replay_digest}")

@@ -14,8 +14,8 @@ import attrs
 
 from fencepost.journal import event as recorded
 from fencepost.mailbox import codec, records
-from fencepost.mailbox.addresses import is_reserved
-from fencepost.mailbox.events import Deleted, DocumentEvent, Event, Linked, Redacted, Written
+from fencepost.mailbox.addresses import MESSAGES, is_reserved
+from fencepost.mailbox.events import Deleted, DocumentEvent, Event, Linked, Redacted, Rewritten, Written
 from fencepost.mailbox.evolve import Impossible, evolve
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
@@ -41,6 +41,7 @@ Content: TypeAlias = Message | Linked | Record | Redacted | Erased | Unreadable
 # Tuples, because a union is made anew at every question.
 _DOCUMENT_EVENTS: Final = (Written, Deleted)
 _WHOLE: Final = (Linked, Redacted)
+_REWRITTEN: Final = codec.EVENT_NAMES[Rewritten]
 #: What the name of an event alone says, where its data were erased.  The events of a message say too little by name.
 _NAMED: Final[dict[str, DocumentEvent]] = {
     codec.EVENT_NAMES[Written]: Written(""),
@@ -79,7 +80,9 @@ def after(content: Content | None, event: recorded.Event, meaning: object = None
         meaning: What it meant to its maker, which saves decoding it.
     """
     if isinstance(content, Unreadable):
-        return content
+        if event.type != _REWRITTEN:
+            return content
+        content = None  # whoever writes it whole needs not know what stood there
     if event.data is None and event.type not in _NAMED:
         return Erased()
     try:
@@ -89,6 +92,8 @@ def after(content: Content | None, event: recorded.Event, meaning: object = None
             happened = cast("Event", meaning) if meaning is not None else codec.decode(event.type, event.data)
         if isinstance(happened, _DOCUMENT_EVENTS):
             return _record(content, event, happened)
+        if isinstance(happened, Rewritten):
+            return _rewritten(event, happened)
         if isinstance(content, Record):
             return Unreadable(f"an event {event.type!r} in the stream of a document")
         if isinstance(happened, _WHOLE):
@@ -100,6 +105,14 @@ def after(content: Content | None, event: recorded.Event, meaning: object = None
         return evolve(content, happened)
     except (codec.UnknownForm, Impossible) as error:
         return Unreadable(str(error))
+
+
+def _rewritten(event: recorded.Event, happened: Rewritten) -> Content:
+    """The message that somebody wrote whole, where it is one and stands where it says."""
+    message = codec.message(happened.body)
+    if (event.scope, event.stream) != (message.letter.scope, MESSAGES + message.id):
+        return Unreadable("it says that it is another message")
+    return message
 
 
 def _record(content: Content | None, event: recorded.Event, happened: DocumentEvent) -> Content:

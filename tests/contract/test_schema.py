@@ -56,6 +56,7 @@ EVENTS = {
     "session.linked": {"schema": 1, "session": "two", "parent": "one"},
     "document.written": {"schema": 1, "content": ""},
     "document.deleted": {"schema": 1},
+    "message.rewritten": {"schema": 1, "body": "{}"},
     "redaction.recorded": {"schema": 1, "path": f"messages/{ID}", "count": 1, "reason": None},
 }
 REFERENCE = {"scope": "user:pat", "path": "notes/plan.md", "version": 3}

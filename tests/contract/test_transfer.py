@@ -223,3 +223,28 @@ def test_a_person_is_told_what_was_done(shell, filled):
     told = shell.run("export", str(shell.here / "export")).out
     assert "documents in" in told
     assert "replay digest" in told
+
+
+def test_a_store_of_the_reference_implementation_is_imported(shell):
+    """Its documents, with their versions; here one that was written twice."""
+    folder = shell.here / "theirs" / "user%3Apat" / "proj%3Aapp" / "versions"
+    folder.mkdir(parents=True)
+    rows = [
+        {
+            "neosian_format": 1,
+            "path": "plan",
+            "version": number,
+            "action": action,
+            "content": text,
+            "actor": "cli:pat",
+            "created_at": f"2026-11-30T12:00:0{number}Z",
+            "redacted": False,
+        }
+        for number, action, text in ((1, "created", "one"), (2, "modified", "two"))
+    ]
+    (folder / "plan.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    root = ("--root", str(shell.home / "restored"))
+    done = shell.ask("Transfer", "import", str(shell.here / "theirs"), *root)
+
+    assert (None, 2, 1) == (done["head"], done["versions"], done["documents"])
+    assert "two" == shell.ask("MemoryDocument", "memory", "read", "/project/plan", *root)["content"]

@@ -27,6 +27,7 @@ from fencepost.mailbox.events import (
     Released,
     Renewed,
     Reserved,
+    Rewritten,
     Sent,
     Snoozed,
     Written,
@@ -91,6 +92,7 @@ EVENTS = {
     "document.written": Written('# Plan\n\nZwölf "Boxkämpfer"\u202e\U0001f600\n'),
     "document.written-empty": Written(""),
     "document.deleted": Deleted(),
+    "message.rewritten": Rewritten('{"format": 2, "text": "Zwölf\\u202e"}\n'),
     "redaction.recorded": Redacted(f"messages/{_UUID}", 1, "It held a password."),
     "redaction.recorded-scope": Redacted(None, 17),
 }
