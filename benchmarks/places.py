@@ -26,7 +26,7 @@ class Sizes:
     lived: int = 20_000
     sends: int = 40
     turns: int = 30
-    batches: int = 12
+    batches: int = 24
     processes: int = 16
     listings: int = 30
     colds: int = 25

@@ -14,6 +14,8 @@ SQLITE, PERSIST, LITE, REFERENCE = "SQLite", "persist-queue", "litequeue", "neos
 SUBJECTS = {SQLITE: "PlainSqlite", PERSIST: "PersistQueue", LITE: "LiteQueue", REFERENCE: "Reference"}
 #: Events that wait for the index before it is fed.  A round of so many has a whole feeding in it.
 BLOCK = max(64, getattr(over_journal, "PENDING_MAX", 64))
+#: Batches of a hundred in a round: several feedings.
+BATCHES = max(1, BLOCK // 16)
 PROCESSES = 8
 
 
@@ -109,7 +111,7 @@ def batches(place):
         team.add("append", "Raw", place.new("append"), how="append", frames=str(frames))
         team.add("fencepost", "Fencepost", place.new("fencepost"))
         add_peers(team, place, (SQLITE, LITE))
-        took = team.take_turns("batch", place.sizes.batches, BLOCK)
+        took = team.take_turns("batch", place.sizes.batches, BATCHES)
         peers = times_as_fast(team, took, skip={"append"})
     peers += [Peer(name, said="cannot: it stores one at a time") for name in (PERSIST, REFERENCE)]
     return [
@@ -122,8 +124,8 @@ def batches(place):
             reach=0.25,
             sides=milliseconds(took),
             peers=peers,
-            detail=f"Rounds of {BLOCK} batches. What a round owes the index is paid in it. A record of the raw loop is"
-            " a hundredth of fencepost's frame, appended by a write of its own.",
+            detail=f"Rounds of {BATCHES} batches. What a round owes the index is paid in it. A record of the raw loop"
+            " is a hundredth of fencepost's frame, appended by a write of its own.",
         )
     ]
 
