@@ -32,6 +32,7 @@ from fencepost.journal.errors import (
 from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.frame import encode, recorded
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT, FileLock, describe_process, network_filesystem
+from fencepost.journal.places import place_before
 from fencepost.journal.port import Heads, NoHeads, Stream
 from fencepost.journal.reading import read_commit, read_commits, read_durable
 from fencepost.journal.recovery import BEGINNING
@@ -140,12 +141,13 @@ class FileJournal:
             self._heads = heads
             self._forget(heads.checkpoint())
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
         """Append a batch whole, and return once it is durable; see `fencepost.journal.port.Journal`."""
         with self.locked():
             commit = self._append_locked(batch, expect)
             place, epoch = self._known, self._watermark.epoch
-        self._sync.settle(place, epoch)
+        if settle or batch.erases:
+            self._sync.settle(place, epoch)
         return commit
 
     def refresh(self) -> int:
@@ -230,6 +232,16 @@ class FileJournal:
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """The durable batches behind a place; see `fencepost.journal.port.Journal`."""
         yield from read_durable(self.segments, after, self.durable)
+
+    def place_before(self, seq: int) -> Checkpoint:
+        """Where to read from; see `fencepost.journal.port.Journal`."""
+        self._check_handle()
+        return place_before(self.segments, seq)
+
+    def kept_from(self) -> int:
+        """The first event in no archive; see `fencepost.journal.port.Journal`."""
+        self._check_handle()
+        return self.segments.kept()
 
     def commit_at(self, segment: int, offset: int) -> Commit:
         """The batch at a place; see `fencepost.journal.port.Journal`."""

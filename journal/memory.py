@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import threading
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -37,7 +38,7 @@ class MemoryJournal:
         """See `fencepost.journal.port.Journal`; a journal that knows everything asks nobody."""
         self._heads = heads
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
         """See `fencepost.journal.port.Journal`."""
         with self._mutex:
             if self._closed:
@@ -118,7 +119,16 @@ class MemoryJournal:
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """See `fencepost.journal.port.Journal`."""
         seq = after.seq if after is not None else 0
-        yield from [commit for commit in self._commits if commit.seq > seq]
+        yield from self._commits[bisect_right(self._commits, seq, key=lambda commit: commit.seq) :]
+
+    def place_before(self, seq: int) -> Checkpoint:
+        """See `fencepost.journal.port.Journal`."""
+        place = bisect_right(self._commits, seq, key=lambda commit: commit.seq)
+        return self._commits[place - 1].end if place else BEGINNING
+
+    def kept_from(self) -> int:
+        """See `fencepost.journal.port.Journal`; there is no archive."""
+        return 1
 
     def commit_at(self, segment: int, offset: int) -> Commit:
         """See `fencepost.journal.port.Journal`."""

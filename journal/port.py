@@ -52,13 +52,15 @@ class Journal(Protocol):
     def attach(self, heads: Heads) -> None:
         """Let the journal ask `heads` for versions, so that it need not read itself from the beginning."""
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
         """
         Append a batch whole, and return once it is durable and what it erases is overwritten.
 
         Args:
             batch: The events.
             expect: The version that each stream of the batch must be at before it; 0 for a new stream.
+            settle: Wait until it is durable.  Where not, it becomes so with whatever is made durable next, and may be
+                lost until then; never of a batch that erases.
 
         Raises:
             JournalConflict: A stream is at another version, an idempotency key has been used, or something was erased
@@ -113,6 +115,16 @@ class Journal(Protocol):
         Raises:
             JournalCorrupt: At the first damaged byte, after everything intact before it.
         """
+
+    def place_before(self, seq: int) -> Checkpoint:
+        """
+        Where to `read` from so that the first batch is the one with the event behind `seq`, if it is durable.
+
+        What this costs does not depend on how much is stored.
+        """
+
+    def kept_from(self) -> int:
+        """The first event that retention has left where it was; 1 where nothing was moved to an archive."""
 
     def commit_at(self, segment: int, offset: int) -> Commit:
         """

@@ -16,6 +16,7 @@ from fencepost.journal.disk import Disk
 from fencepost.journal.erasing import planned
 from fencepost.journal.errors import ReadOnlyStore
 from fencepost.journal.event import Batch, Checkpoint, Commit, Event
+from fencepost.journal.places import place_before
 from fencepost.journal.port import Heads, Stream
 from fencepost.journal.reading import read_commit, read_durable
 from fencepost.journal.recovery import BEGINNING, find_end
@@ -52,7 +53,7 @@ class FileReader:
         """See `fencepost.journal.port.Journal`."""
         self._heads = heads
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
+    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
         """
         Nothing is written here.
 
@@ -123,6 +124,14 @@ class FileReader:
     def read(self, after: Checkpoint | None = None) -> Iterator[Commit]:
         """See `fencepost.journal.port.Journal`."""
         yield from read_durable(self.segments, after, self.durable)
+
+    def place_before(self, seq: int) -> Checkpoint:
+        """See `fencepost.journal.port.Journal`."""
+        return place_before(self.segments, seq)
+
+    def kept_from(self) -> int:
+        """See `fencepost.journal.port.Journal`."""
+        return self.segments.kept()
 
     def commit_at(self, segment: int, offset: int) -> Commit:
         """See `fencepost.journal.port.Journal`."""

@@ -93,6 +93,25 @@ class Segments:
             raise failure(error, self.folder) from error
         return sorted(found)
 
+    def kept(self) -> int:
+        """The first event that no archive has taken: that of the oldest segment in the journal's own folder."""
+        try:
+            names = self._disk.names(self.folder)
+        except OSError as error:
+            raise failure(error, self.folder) from error
+        return min((int(match[1]) for match in map(_NAME.fullmatch, names) if match), default=1)
+
+    def size(self, first: int) -> int:
+        """How many bytes a segment has, the zeros ahead of its last frame included."""
+        try:
+            fd = self._open_to_read(first)  # see `is_file`: nobody asks the open one for more than its size
+            try:
+                return self._disk.size(fd)
+            finally:
+                self._let_go(fd)
+        except OSError as error:
+            raise failure(error, self.folder) from error
+
     def fd(self, first: int) -> int:
         """A descriptor of a segment that is being written, kept open."""
         with self._mutex:

@@ -20,7 +20,8 @@ its token is worth nothing from then on.  Each of these steps is an event;
 events fold to.
 
 Beside the mail stand texts of which every version is kept; `Documents` is their
-door, see `fencepost.mailbox.shelf`.
+door, see `fencepost.mailbox.shelf`.  `Changes` tells whoever follows along what
+changed; see `fencepost.mailbox.feed`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from fencepost.journal.errors import FencepostError as FencepostError
     from fencepost.mailbox.addresses import Mode as Mode
     from fencepost.mailbox.addresses import Mount as Mount
+    from fencepost.mailbox.aio import AsyncChanges as AsyncChanges
     from fencepost.mailbox.aio import AsyncDocuments as AsyncDocuments
     from fencepost.mailbox.aio import AsyncErasures as AsyncErasures
     from fencepost.mailbox.aio import AsyncMailbox as AsyncMailbox
@@ -46,6 +48,10 @@ if TYPE_CHECKING:
     from fencepost.mailbox.erasures import RedactionPage as RedactionPage
     from fencepost.mailbox.erasures import RedactionRecord as RedactionRecord
     from fencepost.mailbox.errors import Refused as Refused
+    from fencepost.mailbox.feed import Changes as Changes
+    from fencepost.mailbox.feed import Checkpoint as Checkpoint
+    from fencepost.mailbox.feed import Gap as Gap
+    from fencepost.mailbox.feed import News as News
     from fencepost.mailbox.message import Delivery as Delivery
     from fencepost.mailbox.message import Message as Message
     from fencepost.mailbox.message import Receipt as Receipt
@@ -57,23 +63,32 @@ if TYPE_CHECKING:
     from fencepost.mailbox.shelf import Documents as Documents
     from fencepost.mailbox.shelf import EntryPage as EntryPage
     from fencepost.mailbox.shelf import VersionPage as VersionPage
+    from fencepost.mailbox.store.changes import Change as Change
     from fencepost.mailbox.store.port import Redaction as Redaction
     from fencepost.mailbox.store.port import Store as Store
+    from fencepost.mailbox.store.receipts import Fact as Fact
+    from fencepost.mailbox.store.receipts import ReceiptFacts as ReceiptFacts
     from fencepost.mailbox.views import Listing as Listing
 
 _HOMES = {
     "Action": "records",
+    "AsyncChanges": "aio",
     "AsyncDocuments": "aio",
     "AsyncErasures": "aio",
     "AsyncMailbox": "aio",
     "BadInput": "errors",
+    "Change": "store.changes",
+    "Changes": "feed",
+    "Checkpoint": "feed",
     "Delivery": "message",
     "Documents": "shelf",
     "Draft": "drafts",
     "Entry": "records",
     "EntryPage": "shelf",
     "Erasures": "erasures",
+    "Fact": "store.receipts",
     "FencepostError": "errors",
+    "Gap": "feed",
     "History": "box",
     "Inbox": "box",
     "Listing": "views",
@@ -82,7 +97,9 @@ _HOMES = {
     "Message": "message",
     "Mode": "addresses",
     "Mount": "addresses",
+    "News": "feed",
     "Receipt": "message",
+    "ReceiptFacts": "store.receipts",
     "Redaction": "store.port",
     "RedactionPage": "erasures",
     "RedactionRecord": "erasures",
@@ -96,17 +113,23 @@ _HOMES = {
 
 __all__ = [
     "Action",
+    "AsyncChanges",
     "AsyncDocuments",
     "AsyncErasures",
     "AsyncMailbox",
     "BadInput",
+    "Change",
+    "Changes",
+    "Checkpoint",
     "Delivery",
     "Documents",
     "Draft",
     "Entry",
     "EntryPage",
     "Erasures",
+    "Fact",
     "FencepostError",
+    "Gap",
     "History",
     "Inbox",
     "Listing",
@@ -115,7 +138,9 @@ __all__ = [
     "Message",
     "Mode",
     "Mount",
+    "News",
     "Receipt",
+    "ReceiptFacts",
     "Redaction",
     "RedactionPage",
     "RedactionRecord",

@@ -23,6 +23,13 @@ RESERVED = (MESSAGES, LINKS)
 #: In every scope the stream that says what was erased there; it is never erased itself.  A stream that is about
 #: documents begins with a slash, which no path of one does.
 REDACTIONS = "/redactions"
+#: Beside a message the stream that says who was shown it; what follows is the message's id.
+SHOWN = "/shown/"
+#: In the scope of a conversation the stream of its turns.
+TURNS = "/turns"
+#: The places that readers of the feed have come to, in a scope of their own; what follows is the checkpoint's name.
+CHECKPOINTS_SCOPE = "feed:checkpoints"
+CHECKPOINTS = "/checkpoints/"
 
 
 class Mode(enum.Enum):

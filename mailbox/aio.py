@@ -1,5 +1,5 @@
 """
-The mailbox and the documents for async callers.
+The mailbox, the documents and the feed for async callers.
 
 Each call runs in a worker thread of its own pool, so the loop is never
 blocked.  A cancelled call is waited for before the cancellation goes on: its
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import ParamSpec, TypeVar
@@ -20,10 +20,13 @@ from fencepost.mailbox.box import LOOK_S, History, Inbox, Mailbox, Skeleton
 from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.drafts import Draft
 from fencepost.mailbox.erasures import Erasures, RedactionPage
+from fencepost.mailbox.feed import Changes, Checkpoint, News
 from fencepost.mailbox.message import Delivery, Receipt
 from fencepost.mailbox.records import MemoryDocument, Version
 from fencepost.mailbox.shelf import Documents, EntryPage, VersionPage
 from fencepost.mailbox.store.port import Redaction
+from fencepost.mailbox.store.receipts import ReceiptFacts
+from fencepost.mailbox.tracking import Seen
 from fencepost.mailbox.views import LIMIT_DEFAULT, Listing
 
 P = ParamSpec("P")
@@ -152,6 +155,14 @@ class AsyncMailbox(_Workers):
             # No event can be set from another process: what is watched is shared memory.
             while time.monotonic() < deadline and not self._box.has_news(look):  # noqa: ASYNC110
                 await asyncio.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0)))
+
+    async def shown(self, messages: Iterable[Seen], *, session: str, door: str, target: str | None = None) -> int:
+        """See `Mailbox.shown`."""
+        return await self._run(self._box.shown, messages, session=session, door=door, target=target)
+
+    async def receipts(self, message_id: str, *, target: str | None = None) -> ReceiptFacts:
+        """See `Mailbox.receipts`."""
+        return await self._run(self._box.receipts, message_id, target=target)
 
     async def ack(self, message_id: str, *, session: str, occurrence: int, target: str | None = None) -> Receipt:
         """See `Mailbox.ack`."""
@@ -355,3 +366,50 @@ class AsyncErasures(_Workers):
     ) -> RedactionPage:
         """See `Erasures.list`."""
         return await self._run(self._erasures.list, target, since=since, cursor=cursor, limit=limit)
+
+
+class AsyncChanges(_Workers):
+    """
+    `Changes` whose methods are coroutines; arguments and errors are the same.
+
+    Args:
+        changes: The feed to use.
+        workers: How many calls may be under way at once.
+    """
+
+    def __init__(self, changes: Changes, *, workers: int = WORKERS_DEFAULT) -> None:
+        super().__init__(changes, workers)
+        self._changes = changes
+
+    async def poll(
+        self,
+        after: int | None = None,
+        *,
+        checkpoint: str | None = None,
+        target: str | None = None,
+        limit: int = LIMIT_DEFAULT,
+        wait_s: float = 0,
+        gaps: bool = True,
+    ) -> News:
+        """See `Changes.poll`; no thread is held while waiting, and cancelling takes effect at once."""
+        deadline = time.monotonic() + max(0, wait_s)
+        while True:
+            mark = self._store.change_mark()
+            news = await self._run(
+                self._changes.look, after, checkpoint=checkpoint, target=target, limit=limit, gaps=gaps
+            )
+            if news.items or time.monotonic() >= deadline:
+                return news
+            after, checkpoint = news.position, None
+            seen = news.more
+            while not seen and time.monotonic() < deadline:
+                await asyncio.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0)))
+                seen = self._store.change_mark() != mark
+
+    async def checkpoint(self, name: str) -> Checkpoint:
+        """See `Changes.checkpoint`."""
+        return await self._run(self._changes.checkpoint, name)
+
+    async def advance(self, name: str, position: int) -> Checkpoint:
+        """See `Changes.advance`."""
+        return await self._run(self._changes.advance, name, position)

@@ -22,15 +22,16 @@ from fencepost.journal.event import Batch, Event, NewEvent
 from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, commands, errors, shapes, times
 from fencepost.mailbox.addresses import MESSAGES, Mount, link_path
-from fencepost.mailbox.caller import Caller, utc_now
+from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.decide import decide
 from fencepost.mailbox.drafts import Draft, prepare
 from fencepost.mailbox.events import Linked, MessageEvent
 from fencepost.mailbox.evolve import evolve
 from fencepost.mailbox.message import Context, Delivery, Message, Receipt
 from fencepost.mailbox.shelf import Documents
-from fencepost.mailbox.store.documents import Document, Erased, fold
+from fencepost.mailbox.store.documents import Document, fold
 from fencepost.mailbox.store.port import Query, Redaction, Store, Unsupported
+from fencepost.mailbox.tracking import Tracking
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX, Listing
 
 #: How long a claim lasts unless it is renewed.
@@ -95,7 +96,7 @@ class Skeleton:
     events: tuple[Event, ...]
 
 
-class Mailbox(Caller):
+class Mailbox(Tracking):
     """
     The mailbox of one caller: a store, the scopes it may use, and who it is.  Threads may share it.
 
@@ -646,34 +647,11 @@ class Mailbox(Caller):
         self.store.append(batch, {stream: document.version})
         return Receipt(document.version + 1, evolve(message, event))
 
-    def _find(self, message_id: str, scopes: Sequence[str]) -> Document:
-        canonical = shapes.message_id(message_id)
-        for scope in scopes:
-            document = self.store.find((scope, MESSAGES + canonical))
-            if document is not None:
-                return document
-        raise errors.UnknownMessage(message_id=canonical, searched=", ".join(scopes))
-
-    def _message(self, document: Document) -> Message:
-        if isinstance(document.content, Erased):
-            raise errors.Erased(message_id=document.path.removeprefix(MESSAGES))
-        if not isinstance(document.content, Message):
-            why = document.why or "it is no message"
-            raise errors.UnsupportedFormat(message_id=document.path.removeprefix(MESSAGES), why=why)
-        return document.content
-
     def _who(self, session: str, occurrence: int) -> tuple[str, datetime, int]:
         if session is None:
             raise errors.MissingField(field="session", rule="name the session that acts; it is never guessed")
         shapes.whole_number(occurrence, "occurrence", 1)
         return shapes.name(session, "session"), self._clock(), occurrence
-
-    def _audience(self, session: str, document: Document) -> frozenset[str]:
-        """What the session receives; links are only looked up where they matter."""
-        addressed = self._message(document).letter.conversation
-        if addressed is None or addressed == session:
-            return frozenset((session,))
-        return self.store.audience(session, self.mounts.readable(None))
 
 
 def _token(token: str) -> str:

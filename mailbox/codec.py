@@ -26,6 +26,7 @@ from fencepost.mailbox.events import (
     Accepted,
     Acknowledged,
     Cancelled,
+    CheckpointMoved,
     Claimed,
     Completed,
     Declined,
@@ -39,6 +40,7 @@ from fencepost.mailbox.events import (
     Reserved,
     Rewritten,
     Sent,
+    Shown,
     Snoozed,
     Written,
 )
@@ -70,6 +72,8 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Deleted: "document.deleted",
     Redacted: "redaction.recorded",
     Rewritten: "message.rewritten",
+    Shown: "message.shown",
+    CheckpointMoved: "checkpoint.moved",
 }
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.

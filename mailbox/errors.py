@@ -33,6 +33,12 @@ class RefusedDocument(Refused):
     path: str
 
 
+class RefusedPosition(Refused):
+    """What stands there, or does not, is a place in the feed of changes."""
+
+    position: int
+
+
 # --- what was given -----------------------------------------------------------------------------
 
 
@@ -420,3 +426,39 @@ class UnsupportedDocument(RefusedDocument):
     sentence = "document {path} in {scope} is stored in a form this fencepost does not know ({why}): upgrade fencepost"
     wire_code = "memory_format_unsupported"
     why: str
+
+
+# --- a place in the feed ---------------------------------------------------------------------------
+
+
+class Ahead(RefusedPosition):
+    """
+    Nothing has happened at that position yet.
+
+    A reader that has been further than the end has read another store, or an
+    older copy of this one stands here now.
+    """
+
+    code = "ahead"
+    sentence = "position {position} is beyond the end of the feed, {end}: poll from where you were, or begin anew"
+    end: int
+
+
+class Expired(RefusedPosition):
+    """What stood behind the position was moved to an archive, and the caller takes no gap."""
+
+    code = "expired"
+    sentence = (
+        "the changes behind {position} up to {through} are in the archive and not in the feed any more: "
+        "read what stands now, and poll from {through}"
+    )
+    through: int
+
+
+class MovesBack(RefusedPosition):
+    """A checkpoint only moves forward; another reader of the same name may have been quicker."""
+
+    code = "moves_back"
+    sentence = "checkpoint {name} stands at {current} and cannot move back to {position}: go on from there"
+    name: str
+    current: int

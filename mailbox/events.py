@@ -133,6 +133,26 @@ class Rewritten:
     body: str
 
 
+@attrs.frozen(slots=False)
+class Shown:
+    """
+    An occurrence of a message was shown to a session, through a door such as a hook.  Nobody has read it for that.
+
+    It stands in a stream of its own beside the message, whose version does not move.
+    """
+
+    occurrence: int
+    session: str
+    door: str
+
+
+@attrs.frozen(slots=False)
+class CheckpointMoved:
+    """Whoever reads the feed under this name has taken in everything up to that sequence number."""
+
+    position: int
+
+
 MessageEvent: TypeAlias = (
     Sent
     | Acknowledged
@@ -147,4 +167,4 @@ MessageEvent: TypeAlias = (
     | Declined
 )
 DocumentEvent: TypeAlias = Written | Deleted
-Event: TypeAlias = MessageEvent | Rewritten | Linked | DocumentEvent | Redacted
+Event: TypeAlias = MessageEvent | Rewritten | Linked | DocumentEvent | Redacted | Shown | CheckpointMoved

@@ -29,7 +29,7 @@ class TableJournal:
     def attach(self, heads):
         self._heads = heads
 
-    def append(self, batch, expect):
+    def append(self, batch, expect, *, settle=True):
         with self._mutex:
             self._begin()
             try:
@@ -135,6 +135,15 @@ class TableJournal:
             ).fetchall()
         for row in rows:
             yield self._commit(*row)
+
+    def place_before(self, seq):
+        with self._mutex:
+            query = "SELECT offset, line FROM frame WHERE seq <= ? ORDER BY offset DESC LIMIT 1"
+            row = self._db.execute(query, (seq,)).fetchone()
+        return self._commit(*row).end if row else BEGINNING
+
+    def kept_from(self):
+        return 1  # there is no archive
 
     def commit_at(self, segment, offset):
         with self._mutex:

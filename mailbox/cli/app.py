@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from fencepost.journal.errors import FencepostError
+from fencepost.mailbox.cli.changes import changes
 from fencepost.mailbox.cli.demo import demo
 from fencepost.mailbox.cli.journal import journal
 from fencepost.mailbox.cli.memory import memory
@@ -50,6 +51,7 @@ def fencepost() -> None:
 fencepost.add_command(messages)
 fencepost.add_command(sessions)
 fencepost.add_command(memory)
+fencepost.add_command(changes)
 fencepost.add_command(journal)
 fencepost.add_command(export_command)
 fencepost.add_command(import_command)

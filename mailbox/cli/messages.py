@@ -1,5 +1,5 @@
 """
-`fencepost messages`: the ten commands, and erasing.
+`fencepost messages`: the ten commands, where a message is, and erasing.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import attrs
 import click
 
 from fencepost.mailbox import errors
@@ -190,6 +191,26 @@ def view(where: Where, message_id: str | None, target: str | None) -> None:
             show.print_json(show.history_json(found))
         else:
             show.print_history(found, utc_now())
+
+
+@messages.command()
+@_options(_target, _about_message[0])
+@storage
+def receipts(where: Where, message_id: str | None, target: str | None) -> None:
+    """
+    Show where a message is: stored, shown to whom, acknowledged, claimed, finished; each with who and when.
+
+    That it was shown is recorded without waiting for the disk, so a power cut may lose it. Nobody has read it for that.
+
+    \b
+    fencepost messages receipts --message-id UUID
+    """
+    with _Opened(where, to_read=True) as box:
+        found = box.receipts(needed(message_id, "message_id", "send returned it"), target=target)
+        if where.json:
+            show.print_json(attrs.asdict(found))
+        else:
+            show.print_facts(found)
 
 
 def _step(where: Where, done: str, method: str, given: dict[str, Any]) -> None:

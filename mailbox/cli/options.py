@@ -19,6 +19,7 @@ from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
 from fencepost.mailbox.cli.show import note
 from fencepost.mailbox.erasures import Erasures
+from fencepost.mailbox.feed import Changes
 from fencepost.mailbox.shelf import Documents
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
@@ -81,6 +82,16 @@ class Where:
         """
         mounts = self.mounts()
         return Erasures(self._store(to_read=to_read), mounts, actor=self._actor())
+
+    def changes(self, *, to_read: bool, everywhere: bool = False) -> Changes:
+        """
+        The feed of what changed, in the mounts or in every scope; otherwise as for `open`.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        mounts = self.mounts()
+        return Changes(self._store(to_read=to_read), None if everywhere else mounts, actor=self._actor())
 
     def _actor(self) -> str:
         return f"cli:{login()}" if self.actor is None else self.actor

@@ -22,6 +22,7 @@ from fencepost.mailbox.box import History, Inbox, Skeleton
 from fencepost.mailbox.lifecycle import is_running
 from fencepost.mailbox.message import Context, Message, Receipt, Status
 from fencepost.mailbox.store.port import Redaction, Unsupported
+from fencepost.mailbox.store.receipts import ReceiptFacts
 from fencepost.mailbox.times import show
 
 
@@ -202,6 +203,19 @@ def print_skeleton(left: Skeleton) -> None:
     click.echo(f"  scope: {visible(left.scope)}")
     for event in reversed(left.events):
         click.echo(visible(f"  version {event.version}: {event.type}, {event.at}, by {event.actor}"))
+
+
+def print_facts(found: ReceiptFacts) -> None:
+    """Where a message is, one line for each fact."""
+    status = "erased" if found.erased else found.status or "not readable by this version"
+    click.secho(f"{found.id}  version {found.version}  {status}", bold=True)
+    click.echo(f"  scope: {visible(found.scope)}")
+    for fact in found.facts:
+        which = "" if fact.occurrence is None else f"occurrence {fact.occurrence}"
+        whom = "" if fact.session is None else f"{'to' if fact.door else 'by'} session {fact.session}"
+        door = "" if fact.door is None else f"through {fact.door}"
+        words = [fact.fact, which, whom, door, f"({fact.outcome})" if fact.outcome else ""]
+        click.echo(visible(f"  {fact.at}  {' '.join(filter(None, words))}, by {fact.actor}"))
 
 
 def note(text: str) -> None:

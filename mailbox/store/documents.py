@@ -7,18 +7,31 @@ document unreadable from there on: it is reported, and never rewritten.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
 from fencepost.journal import event as recorded
 from fencepost.mailbox import codec, records
 from fencepost.mailbox.addresses import MESSAGES, is_reserved
-from fencepost.mailbox.events import Deleted, DocumentEvent, Event, Linked, Redacted, Rewritten, Written
+from fencepost.mailbox.events import (
+    CheckpointMoved,
+    Deleted,
+    DocumentEvent,
+    Event,
+    Linked,
+    Redacted,
+    Rewritten,
+    Shown,
+    Written,
+)
 from fencepost.mailbox.evolve import Impossible, evolve
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
+from fencepost.mailbox.store.checkpoints import Reached
+from fencepost.mailbox.store.showing import ShownTo
 
 
 @attrs.frozen
@@ -37,10 +50,7 @@ class Erased:
     """
 
 
-Content: TypeAlias = Message | Linked | Record | Redacted | Erased | Unreadable
-# Tuples, because a union is made anew at every question.
-_DOCUMENT_EVENTS: Final = (Written, Deleted)
-_WHOLE: Final = (Linked, Redacted)
+Content: TypeAlias = Message | Linked | Record | Redacted | ShownTo | Reached | Erased | Unreadable
 _REWRITTEN: Final = codec.EVENT_NAMES[Rewritten]
 #: What the name of an event alone says, where its data were erased.  The events of a message say too little by name.
 _NAMED: Final[dict[str, DocumentEvent]] = {
@@ -90,24 +100,19 @@ def after(content: Content | None, event: recorded.Event, meaning: object = None
             happened: Event = _NAMED[event.type]
         else:
             happened = cast("Event", meaning) if meaning is not None else codec.decode(event.type, event.data)
-        if isinstance(happened, _DOCUMENT_EVENTS):
-            return _record(content, event, happened)
-        if isinstance(happened, Rewritten):
-            return _rewritten(event, happened)
-        if isinstance(content, Record):
-            return Unreadable(f"an event {event.type!r} in the stream of a document")
-        if isinstance(happened, _WHOLE):
-            return happened
-        if isinstance(content, Erased):
-            return content
-        if isinstance(content, _WHOLE):
-            return Unreadable(f"an event {event.type!r} in the stream of another kind of document")
-        return evolve(content, happened)
+        return _FOLDS.get(type(happened), _of_message)(content, event, happened)
     except (codec.UnknownForm, Impossible) as error:
         return Unreadable(str(error))
 
 
-def _rewritten(event: recorded.Event, happened: Rewritten) -> Content:
+def _of_message(content: Content | None, event: recorded.Event, happened: Any) -> Content:
+    """A message after one more event of its life."""
+    if content is None or isinstance(content, Message):
+        return evolve(content, happened)
+    return content if isinstance(content, Erased) else _misplaced(event)
+
+
+def _rewritten(_: Content | None, event: recorded.Event, happened: Rewritten) -> Content:
     """The message that somebody wrote whole, where it is one and stands where it says."""
     message = codec.message(happened.body)
     if (event.scope, event.stream) != (message.letter.scope, MESSAGES + message.id):
@@ -115,12 +120,42 @@ def _rewritten(event: recorded.Event, happened: Rewritten) -> Content:
     return message
 
 
+def _whole(content: Content | None, event: recorded.Event, happened: Linked | Redacted) -> Content:
+    """What is a content of its own, whatever stood there."""
+    return _misplaced(event) if isinstance(content, Record) else happened
+
+
+def _beside(content: Content | None, event: recorded.Event, happened: Shown | CheckpointMoved) -> Content:
+    """What is kept beside the documents after one more event."""
+    if isinstance(happened, CheckpointMoved) and (content is None or isinstance(content, Reached)):
+        return Reached(happened.position, event.at, event.actor)
+    if isinstance(happened, Shown) and (content is None or isinstance(content, ShownTo)):
+        return (content or ShownTo()).after(happened)
+    return content if isinstance(content, Erased) else _misplaced(event)
+
+
 def _record(content: Content | None, event: recorded.Event, happened: DocumentEvent) -> Content:
     """A memory document after one more event; mail never becomes one."""
     if is_reserved(event.stream) or not (content is None or isinstance(content, Record)):
-        return Unreadable(f"an event {event.type!r} where no document may stand")
+        return _misplaced(event)
     at = datetime.fromisoformat(event.at)
     return records.after(content, happened, at, event.actor, erased=event.data is None)
+
+
+def _misplaced(event: recorded.Event) -> Unreadable:
+    return Unreadable(f"an event {event.type!r} in the stream of another kind of document")
+
+
+#: Event -> the content after it; every other one is a step in the life of a message.
+_FOLDS: Final[Mapping[type[Event], Callable[[Content | None, recorded.Event, Any], Content]]] = {
+    Written: _record,
+    Deleted: _record,
+    Rewritten: _rewritten,
+    Linked: _whole,
+    Redacted: _whole,
+    Shown: _beside,
+    CheckpointMoved: _beside,
+}
 
 
 def fold(document: Document | None, event: recorded.Event) -> Document:
@@ -140,6 +175,8 @@ def body(content: Content) -> bytes | None:
             return codec.record_body(content)
         case Redacted():
             return codec.redaction_body(content)
+        case ShownTo() | Reached():
+            return content.body()
         case Erased() | Unreadable():
             return None
 
@@ -150,4 +187,8 @@ def content_of(raw: str) -> Content:
         return codec.kept(raw)
     if raw.startswith('{"action"'):
         return codec.record(raw)
+    if raw.startswith('{"shown"'):
+        return ShownTo.of(raw)
+    if raw.startswith('{"position"'):
+        return Reached.of(raw)
     return codec.link(raw) if raw.startswith('{"session"') else codec.redaction(raw)

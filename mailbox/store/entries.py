@@ -111,6 +111,7 @@ def unsupported(db: sqlite3.Connection, scope: str, prefix: str, limit: int) -> 
     return db.execute(
         "SELECT scope, path, version, why FROM document WHERE scope = ? AND why IS NOT NULL"
         " AND path >= ? AND path < ? AND path NOT GLOB 'messages/*' AND path NOT GLOB 'message-links/*'"
+        " AND path NOT GLOB '/*'"
         " ORDER BY path LIMIT ?",
         (scope, prefix, prefix + _LAST, limit),
     ).fetchall()

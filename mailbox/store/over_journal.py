@@ -19,13 +19,14 @@ from fencepost.journal.event import Batch, Commit, Event, NewEvent
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.segments import segment_name
 from fencepost.mailbox import codec
-from fencepost.mailbox.addresses import REDACTIONS
+from fencepost.mailbox.addresses import MESSAGES, REDACTIONS, SHOWN
 from fencepost.mailbox.errors import InvalidName
 from fencepost.mailbox.events import Redacted, Written
 from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store import entries, inbox
 from fencepost.mailbox.store.documents import Document, after, fold
 from fencepost.mailbox.store.entries import Act
+from fencepost.mailbox.store.feed import Feed
 from fencepost.mailbox.store.filling import folded
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.port import Query, Redaction, Unsupported
@@ -46,7 +47,7 @@ _PAUSE_S: Final = 0.000_1
 T = TypeVar("T")
 
 
-class JournalStore:
+class JournalStore(Feed):
     """
     A store over a journal and an index.  Threads may share it.
 
@@ -130,11 +131,11 @@ class JournalStore:
         """One event of a document, which must stand where the index saw it."""
         return _event_of(self._journal.commit_at(segment, offset), stream, version)
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> None:
+    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> None:
         """See `fencepost.mailbox.store.port.Store`."""
         if self.damage is not None:
             raise self.damage
-        commit = self._ask(lambda: self._journal.append(batch, expect))  # the journal asks the index before it writes
+        commit = self._ask(lambda: self._journal.append(batch, expect, settle=settle))  # it asks the index first
         self._keep_in_mind(commit)
         self._appended = time.monotonic()
         if commit.seq - self._fed >= PENDING_MAX:
@@ -151,31 +152,34 @@ class JournalStore:
         """See `fencepost.mailbox.store.port.Store`."""
         if path == REDACTIONS:
             raise InvalidName(field="path", value=path, rule="what was erased stays on record")
-        for count in range(_ATTEMPTS_MAX):
+        for attempt in range(_ATTEMPTS_MAX):
             targets = self._targets(scope, path)
             referring = tuple(self._referring(scope, path))
             if not targets:
                 return Redaction(scope, path, 0, referring)
-            act = Redacted(path, len(targets), reason)
+            count = sum(not each.startswith("/") for each in targets)  # the rest is no document
+            act = Redacted(path, count, reason)
             erases = tuple(sorted(event.seq for events in targets.values() for event in events))
             event = NewEvent(scope, REDACTIONS, *codec.encode(act), meaning=act)
-            expect = {(scope, each): events[-1].version for each, events in targets.items()}
+            expect = {(scope, each): events[-1].version if events else 0 for each, events in targets.items()}
             try:
                 self.append(Batch(at, actor, (event,), erases), expect)
             except JournalConflict:  # something was added to them
-                time.sleep(count * _PAUSE_S)
+                time.sleep(attempt * _PAUSE_S)
                 continue
             self._feed_if_possible()
             if path is None and self._paths(scope) != targets.keys():
                 continue  # somebody began another stream meanwhile
-            return Redaction(scope, path, len(targets), referring)
+            return Redaction(scope, path, count, referring)
         raise JournalUnavailable(path=scope, why="others add to what is to be erased again and again")
 
     def _targets(self, scope: str, path: str | None) -> dict[str, list[Event]]:
         """The events to be erased, by stream: all of a document, or all of a scope but the record of such acts."""
         if path is not None:
             events = self.events((scope, path))
-            return {path: events} if events else {}
+            shown = SHOWN + path.removeprefix(MESSAGES)  # goes with its message, and must not begin meanwhile
+            beside = {shown: self.events((scope, shown))} if events and path.startswith(MESSAGES) else {}
+            return {path: events, **beside} if events else {}
         self.feed()
         found: dict[str, list[Event]] = {}
         for place in sorted({place[2:] for place in self._ask(lambda: self._index.places(scope))}):
@@ -327,10 +331,6 @@ class JournalStore:
         """See `fencepost.mailbox.store.port.Store`."""
         self.feed()
         return self._ask(lambda: self._index.has_seen(session))
-
-    def change_mark(self) -> int:
-        """See `fencepost.mailbox.store.port.Store`."""
-        return self._journal.news()
 
     # --- the index ---------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ What the mailbox asks of the place where its documents are kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import attrs
 from fencepost.journal.event import Batch, Event
 from fencepost.journal.port import Stream
 from fencepost.mailbox.records import Entry, Record, Version
+from fencepost.mailbox.store.changes import Change
 from fencepost.mailbox.store.documents import Document
 from fencepost.mailbox.views import Listing
 
@@ -64,15 +65,36 @@ class Redaction:
     referring: tuple[Stream, ...]
 
 
+@attrs.frozen
+class Stretch:
+    """
+    A part of the feed.
+
+    Attributes:
+        changes: In order.
+        position: Where the next part begins: the last change that was looked at, of whatever scope.
+        more: There may be more behind it already.
+    """
+
+    changes: tuple[Change, ...]
+    position: int
+    more: bool
+
+
 class Store(Protocol):
     """Documents and their events.  Everything it shows in listings is durable."""
 
     def find(self, stream: Stream) -> Document | None:
         """The document as it stands, with everything that was appended, durable or not."""
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int]) -> None:
+    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> None:
         """
         Append events whole, durably.
+
+        Args:
+            batch: The events.
+            expect: The version that each stream must be at before.
+            settle: Wait until they are durable.  Where not, a power cut may lose them.
 
         Raises:
             JournalConflict: A stream is not at the version expected.
@@ -83,8 +105,9 @@ class Store(Protocol):
         """
         Erase what every event of a document says, or of all documents of a scope where there is no path.
 
-        Afterwards it is in no file of the store.  What stays is who did when what kind of thing to which version of
-        it.  The act is recorded in the stream `/redactions` of the scope.  Erasing again counts the same.
+        With a message goes the record of who was shown it.  Afterwards it is in no file of the store.  What stays is
+        who did when what kind of thing to which version of it.  The act is recorded in the stream `/redactions` of the
+        scope.  Erasing again counts the same.
 
         Args:
             scope: Where.
@@ -150,6 +173,23 @@ class Store(Protocol):
 
     def has_seen(self, session: str) -> bool:
         """Has anything been heard of the session?"""
+
+    def feed_bounds(self) -> tuple[int, int]:
+        """The first event that the feed still tells of, behind what retention has moved away, and the last durable."""
+
+    def changes(self, after: int, limit: int, scopes: Collection[str] | None, look: int) -> Stretch:
+        """
+        What changed behind a position, durably, in the order in which it did.
+
+        Args:
+            after: The position.
+            limit: How many at most.
+            scopes: Only what changed in these; everywhere where None.
+            look: How many events to look at for it at most.
+
+        Raises:
+            JournalCorrupt: What stands right behind the position is damaged.
+        """
 
     def change_mark(self) -> int:
         """A number that grows when something durable was added, by whomever; cheap to ask often."""

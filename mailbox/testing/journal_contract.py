@@ -313,6 +313,50 @@ class JournalContract:
         assert epoch == journal.epoch()
         assert commit.seq == journal.durable() == journal.refresh()
 
+    def test_what_was_appended_without_waiting_is_there(self) -> None:
+        """It has its number and version, whoever appends next goes on behind it, and settling makes it durable."""
+        journal = self.handle()
+        journal.refresh()
+        epoch = journal.epoch()
+        loose = journal.append(batch(event(A)), {A: 0}, settle=False)
+
+        assert loose.seq == journal.refresh()
+        assert [loose] == list(journal.pending())
+        assert journal.settle(epoch)
+        assert loose.seq == journal.durable()
+        assert [loose] == list(journal.read())
+
+    def test_whoever_waits_makes_durable_what_did_not(self) -> None:
+        """A batch that is durable leaves none before it behind."""
+        journal, other = self.handle(), self.handle() if self.persists else None
+        loose = journal.append(batch(event(A)), {A: 0}, settle=False)
+        whole = (other or journal).append(batch(event(B)), {B: 0})
+
+        assert [loose, whole] == list(journal.read())
+        assert whole.seq == journal.durable()
+
+    # --- from a number on -------------------------------------------------------------------------------------
+
+    def test_reading_begins_behind_any_number(self) -> None:
+        """Whichever event a reader has seen last, it goes on with the batch that holds the next one."""
+        journal = self.handle()
+        sizes = [1, 3, 1, 1, 4, 2, 1, 1, 1, 30]
+        for version, size in enumerate(sizes):
+            many = [event(A), *[event(("user:me", f"b{version}"), b'"%b"' % (b"x" * 50 * version))] * (size - 1)]
+            journal.append(batch(*many), {A: version})
+        written = list(journal.read())
+
+        for seq in range(sum(sizes) + 1):
+            wanted = [commit for commit in written if commit.seq > seq]
+            assert wanted == list(journal.read(journal.place_before(seq)))
+
+    def test_nothing_was_moved_at_first(self) -> None:
+        """Without an archive everything is kept, from the first event on."""
+        journal = self.handle()
+        journal.append(batch(event(A)), {A: 0})
+
+        assert 1 == journal.kept_from()
+
     # --- erasing ------------------------------------------------------------------------------------------------
 
     def test_what_is_erased_is_gone_and_the_rest_stays(self) -> None:

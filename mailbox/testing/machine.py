@@ -43,7 +43,7 @@ from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.decide import decide
 from fencepost.mailbox.drafts import Draft
 from fencepost.mailbox.errors import Refused
-from fencepost.mailbox.events import Deleted, Linked, Redacted, Rewritten, Written
+from fencepost.mailbox.events import MessageEvent
 from fencepost.mailbox.evolve import evolve
 from fencepost.mailbox.message import Message, Receipt
 from fencepost.mailbox.store.documents import Erased
@@ -602,7 +602,7 @@ class MailboxMachine(RuleBasedStateMachine):
             assert version == event.version
             assert event.data is not None
             happened = codec.decode(event.type, event.data)
-            assert not isinstance(happened, Linked | Written | Deleted | Redacted | Rewritten)
+            assert isinstance(happened, MessageEvent)
             message = evolve(message, happened)
             folded.append(message)
         return folded

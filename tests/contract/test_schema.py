@@ -57,6 +57,8 @@ EVENTS = {
     "document.written": {"schema": 1, "content": ""},
     "document.deleted": {"schema": 1},
     "message.rewritten": {"schema": 1, "body": "{}"},
+    "message.shown": {"schema": 1, "occurrence": 2, "session": "one", "door": "hook"},
+    "checkpoint.moved": {"schema": 1, "position": 17},
     "redaction.recorded": {"schema": 1, "path": f"messages/{ID}", "count": 1, "reason": None},
 }
 REFERENCE = {"scope": "user:pat", "path": "notes/plan.md", "version": 3}

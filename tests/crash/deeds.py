@@ -114,6 +114,15 @@ SOLVE_SECRET = fenced(
 REDACT = Deed("redact", redact)
 REDACT_AGAIN = Deed("redact again", redact)
 RETAIN = Deed("retain", retain)
+SHOW = Deed("show", lambda process: process.box("show").shown([message_id("work")], session="ada", door="hook"))
+SHOW_SECRET = Deed(
+    "show secret",
+    lambda process: process.box("show secret").shown(
+        [message_id("secret")], session=SECRET_BYTES.decode(), door="hook"
+    ),
+)
+ADVANCE = Deed("advance", lambda process: process.changes().advance("indexer", 1))
+FURTHER = Deed("further", lambda process: process.changes().advance("indexer", 2))
 #: Shows that the store still works, and never done before a crash.
 PROBE = send("probe", "And on.")
 PROBE_TWO = send("probe two", "And on?")

@@ -5,6 +5,7 @@ All of what a crash may strike: every deed, every recovery, and every way to go 
 import contextlib
 
 from crash.deeds import (
+    ADVANCE,
     ANOTHER,
     BACK,
     CLAIM,
@@ -12,6 +13,7 @@ from crash.deeds import (
     CLOSE,
     CREATE,
     FILL,
+    FURTHER,
     KEYED,
     LINK,
     LONG,
@@ -26,6 +28,8 @@ from crash.deeds import (
     RESERVE,
     RETAIN,
     SECRET,
+    SHOW,
+    SHOW_SECRET,
     SMALL,
     SOLVE_SECRET,
     THREE_SEGMENTS,
@@ -89,6 +93,15 @@ def _mutations():
     yield Scenario("rotate", FILL, ANOTHER, segment_bytes=SMALL)
     yield Scenario("rotate again", THREE_SEGMENTS, LONG, segment_bytes=SMALL)
     yield Scenario("rotate in a new process", FILL, ANOTHER, segment_bytes=SMALL, cold=True)
+    # Nobody waits for what says that something was shown, so a power cut may lose it, told or not.
+    seen = (*_BASE, SHOW)
+    loose = {"seen": (_BASE, seen), "acknowledged": (_BASE, seen), "again": True}
+    yield Scenario("show", _BASE, SHOW, **loose)
+    yield Scenario("show by a new process", _BASE, SHOW, cold=True, **loose)
+    settled = (*seen, ANOTHER)
+    yield Scenario("send behind what was shown", seen, ANOTHER, seen=(_BASE, seen, settled), acknowledged=(settled,))
+    yield Scenario("move a checkpoint", _BASE, ADVANCE, again=True)
+    yield Scenario("move a checkpoint on", (*_BASE, ADVANCE), FURTHER, again=True)
     retain_ = Deed("retain", retain)
     same = (THREE_SEGMENTS,)
     yield Scenario("retain", THREE_SEGMENTS, retain_, seen=same, acknowledged=same, segment_bytes=SMALL, again=True)
@@ -172,6 +185,8 @@ def _erasures():
     said = (NOTE, SECRET, CLAIM_SECRET, WORK, SOLVE_SECRET)
     more = {"again": True, "erases": True}
     yield Scenario("redact", said, REDACT, **more)
+    shown = (SECRET, SHOW_SECRET, CLAIM_SECRET, SOLVE_SECRET)
+    yield Scenario("redact what was shown", shown, REDACT, **more)
     yield Scenario("redact in a new process", (SECRET, NOTE), REDACT, cold=True, **more)
     yield Scenario("redact and rotate", (NOTE, SECRET, LONG), REDACT, segment_bytes=SMALL, **more)
     archived = (SECRET, CLAIM_SECRET, *THREE_SEGMENTS, SOLVE_SECRET, RETAIN)

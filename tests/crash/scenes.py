@@ -22,10 +22,11 @@ from crash.shadow import Shadow
 from fencepost.journal import segments, watermark
 from fencepost.journal.audit import fold
 from fencepost.journal.reader import FileReader
-from fencepost.mailbox import Documents, Mailbox, Mount, audit
+from fencepost.mailbox import Changes, Documents, Mailbox, Mount, audit
 from fencepost.mailbox.addresses import RESERVED
 from fencepost.mailbox.errors import Erased
 from fencepost.mailbox.store import over_journal
+from fencepost.mailbox.store.changes import change
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.opening import file_store, open_index_to_read
 
@@ -161,6 +162,10 @@ class Process:
         """The documents beside the mail."""
         return Documents(self.store, MOUNTS, actor="host:test", clock=lambda: at)
 
+    def changes(self, at=START):
+        """The feed of every scope."""
+        return Changes(self.store, None, actor="host:test", clock=lambda: at)
+
     def close(self):
         """End as a program ends."""
         if self._store is not None:
@@ -221,6 +226,11 @@ def look(process):
             entries = shown["documents", mount.path] = listed.entries
             shown["texts", mount.path] = [documents.read(entry.path, target=mount.path) for entry in entries]
             shown["history", mount.path] = documents.history(mount.path).versions
+        feed = process.changes(LATER)
+        shown["checkpoint"] = feed.checkpoint("indexer")
+        kept_from, _ = store.feed_bounds()  # which depends on the segments, and so on what was appended twice
+        kept = [change(event) for event in events if event.seq >= kept_from]
+        assert tuple(filter(None, kept)) == feed.poll(kept_from - 1, limit=500).items
         _check_fold(process.world.root, shown)
     return shown
 

@@ -94,6 +94,18 @@ class File:
         """Every piece that may be on the disk or not, in the order of writing."""
         return [(op, piece) for op in self.ops if op.fate is not Fate.DURABLE for piece in op.pieces()]
 
+    def _with_what_they_hold(self, chosen):
+        """The same pieces and all that was written before to the sectors they stand in, which are written whole."""
+        found = set(chosen)
+        held = {}
+        for number, (op, piece) in enumerate(self.open_pieces()):
+            if piece is not None and op.fate is Fate.PENDING:
+                earlier = held.setdefault(piece[0] // SECTOR_BYTES, [])
+                if number in found:
+                    found.update(earlier)
+                earlier.append(number)
+        return found
+
     def with_pieces(self, chosen, *, full_size=False, garbage=None):
         """
         The file if those pieces reached the disk and the other open ones did not.
@@ -103,6 +115,7 @@ class File:
             full_size: The size reached the disk even where the content did not.
             garbage: Gives that many bytes for what was never synced; zeros where None.
         """
+        chosen = self._with_what_they_hold(chosen)
         content = bytearray(self.base)
         known = bytearray(b"\1" * len(content))
         full = len(content)

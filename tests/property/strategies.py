@@ -119,12 +119,15 @@ def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, sa
         events.Linked: st.builds(events.Linked, session, session),
         events.Written: st.builds(events.Written, st.just("") | said),
         events.Deleted: st.builds(events.Deleted),
+        events.Shown: st.builds(events.Shown, st.integers(1, 2**63 - 1), session, session),
+        events.CheckpointMoved: st.builds(events.CheckpointMoved, st.integers(0, 2**63 - 1)),
     }[kind]
 
 
 MESSAGE_EVENTS = tuple({kind: None for moves in MOVES.values() for kind in moves})
+OTHER_EVENTS = (events.Linked, events.Written, events.Deleted, events.Shown, events.CheckpointMoved)
 #: Any event, with any time and any name in it.
-any_events = st.sampled_from((*MESSAGE_EVENTS, events.Linked, events.Written, events.Deleted)).flatmap(
+any_events = st.sampled_from((*MESSAGE_EVENTS, *OTHER_EVENTS)).flatmap(
     lambda kind: event_of(kind, moments, names, any_letters, said)
 )
 #: Any event of a message, with times and names that are often the same.

@@ -17,6 +17,7 @@ from fencepost.mailbox.events import (
     Accepted,
     Acknowledged,
     Cancelled,
+    CheckpointMoved,
     Claimed,
     Completed,
     Declined,
@@ -29,6 +30,7 @@ from fencepost.mailbox.events import (
     Reserved,
     Rewritten,
     Sent,
+    Shown,
     Snoozed,
     Written,
 )
@@ -95,6 +97,8 @@ EVENTS = {
     "message.rewritten": Rewritten('{"format": 2, "text": "Zwölf\\u202e"}\n'),
     "redaction.recorded": Redacted(f"messages/{_UUID}", 1, "It held a password."),
     "redaction.recorded-scope": Redacted(None, 17),
+    "message.shown": Shown(2, "s-42", "hook"),
+    "checkpoint.moved": CheckpointMoved(1234),
 }
 #: Documents, in their canonical bytes.
 DOCUMENTS = {
