@@ -172,6 +172,7 @@ class Changes(Caller):
             position = self.checkpoint(checkpoint).position
         kept_from, end = self.store.feed_bounds()
         if position > end:
+            self.store.changes(end, 1, (), 1)  # where there is damage behind the end, that is what to say
             raise errors.Ahead(position=position, end=end)
         items: tuple[Item, ...] = ()
         if position < kept_from - 1:

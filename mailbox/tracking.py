@@ -52,6 +52,7 @@ class Tracking(Caller):
             StaleOccurrence: One of them has never come to that occurrence; none is recorded.
             UnsupportedFormat: One of them is stored in a form that this version does not know; none is recorded.
             BadInput: Something is not well formed, or the target is not mounted.
+            JournalError: It could not be written.
         """
         shapes.name(session, "session")
         shapes.name(door, "door")
@@ -78,8 +79,10 @@ class Tracking(Caller):
                 occurrence = self._seen(document, session, asked)
                 stream = (document.scope, SHOWN + message_id)
                 beside = self.store.find(stream)
-                before = None if beside is None else beside.content
-                if (stream, occurrence) in events or (isinstance(before, ShownTo) and before.has(occurrence, session)):
+                before = ShownTo() if beside is None else beside.content
+                if not isinstance(before, ShownTo):
+                    continue  # a later version of this program has written there, and knows what it means
+                if (stream, occurrence) in events or before.has(occurrence, session):
                     continue
                 shown = Shown(occurrence, session, door)
                 events[stream, occurrence] = NewEvent(*stream, *codec.encode(shown), meaning=shown)

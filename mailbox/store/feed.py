@@ -7,12 +7,13 @@ poll costs what it looks at and not what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import islice
 
 from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.port import Journal
 from fencepost.mailbox.store.changes import Change, change
+from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.port import Stretch
 
 
@@ -20,15 +21,23 @@ class Feed:
     """The part of a store over a journal that answers what changed."""
 
     _journal: Journal
+    _index: Index
 
     def change_mark(self) -> int:
         """See `fencepost.mailbox.store.port.Store`."""
-        return self._journal.news()
+        return self._intact(self._journal.news)
 
     def feed_bounds(self) -> tuple[int, int]:
         """See `fencepost.mailbox.store.port.Store`."""
         kept_from = self._journal.kept_from()  # in this order: the end only grows
-        return kept_from, self._journal.durable()
+        return kept_from, self._intact(self._journal.durable)
+
+    def _intact(self, end: Callable[[], int]) -> int:
+        """The end of the journal, or of what is intact of it, which was folded."""
+        try:
+            return end()
+        except JournalCorrupt:
+            return self._index.checkpoint().seq
 
     def changes(self, after: int, limit: int, scopes: Collection[str] | None, look: int) -> Stretch:
         """See `fencepost.mailbox.store.port.Store`."""

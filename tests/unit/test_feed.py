@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from unit import processes
 
+from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.retention import retain
 from fencepost.mailbox import AsyncChanges, Changes, Documents, Draft, Gap, Mailbox, Mount, errors, open_store
 from fencepost.mailbox.caller import utc_now
@@ -177,6 +178,28 @@ def test_a_store_that_is_only_read_tells_its_feed(store, root):
     assert Changes(store, MOUNTS).poll(limit=500) == Changes(reader, MOUNTS).poll(limit=500)
     assert kept_from == reader.feed_bounds()[0]
     reader.close()
+
+
+@pytest.mark.parametrize("opened", [file_store, reading_store])
+@pytest.mark.parametrize("damaged, wrong", [(3, [2]), (4, [3, 99])], ids=["amid", "at-the-end"])
+def test_a_damaged_journal_tells_what_is_intact(store, root, opened, damaged, wrong):
+    """And then what is wrong, which is no end that one could be ahead of."""
+    sent(store, 4)
+    store.close()
+    path = root / "journal" / f"{damaged:016d}.log"
+    data = bytearray(path.read_bytes())
+    data[len(data.rstrip(b"\0")) // 2] ^= 1
+    path.write_bytes(data)
+    for left in (*root.glob("index-*"), root / "watermark"):
+        left.unlink()
+    again = opened(root)
+    feed = Changes(again, MOUNTS)
+
+    assert list(range(1, damaged)) == [item.id for item in feed.poll().items]
+    for after in wrong:
+        with pytest.raises(JournalCorrupt):
+            feed.poll(after)
+    again.close()
 
 
 @pytest.mark.parametrize("options", [{"after": -1}, {"limit": 0}, {"after": 1, "checkpoint": "one"}, {"target": "/no"}])
