@@ -103,6 +103,7 @@ class MailboxMachine(RuleBasedStateMachine):
         self.parents: dict[str, set[str]] = {}
         self.keys: dict[tuple[str, str], tuple[str, str]] = {}
         self.erased: dict[str, tuple[str, int]] = {}
+        self.shown: set[tuple[str, int, str]] = set()
         self.leases: dict[str, list[tuple[str, str]]] = {}
         self.holds: dict[str, list[tuple[str, str]]] = {}
         self.tokens = ["no token was ever this"]
@@ -273,6 +274,33 @@ class MailboxMachine(RuleBasedStateMachine):
         self.leases[message_id] = []
         self.holds[message_id] = []
         return message_id
+
+    @rule(message_id=messages, session=_session, which=_which_occurrence)
+    def show(self, message_id: str, session: str, which: int) -> None:
+        """Somebody is shown it, which is recorded once for each occurrence and session, and moves nothing."""
+        doc, occurrence, receives = self._aim(message_id, session, which)
+
+        def showing() -> int:
+            return self.box.shown([(message_id, occurrence)], session=session, door="machine")
+
+        if doc["conversation"] is not None and doc["conversation"] not in receives:
+            self._refused("not_recipient", showing)
+        elif occurrence > doc["occurrence"]:
+            self._refused("stale_occurrence", showing)
+        else:
+            epoch = self.box.store.epoch()
+            assert ((message_id, occurrence, session) not in self.shown) == showing()
+            self.shown.add((message_id, occurrence, session))
+            assert self.box.store.settle(epoch)  # nobody waits for it; the next answer would, and seem to have written
+
+    @rule(message_id=messages)
+    def look_where_it_is(self, message_id: str) -> None:
+        """Its sender sees each step, and each showing that was recorded."""
+        found = self.box.receipts(message_id)
+        shown = [(message_id, fact.occurrence, fact.session) for fact in found.facts if fact.fact == "shown"]
+
+        assert len(self.versions[message_id]) == found.version == len(found.facts) - len(shown)
+        assert sorted(known for known in self.shown if known[0] == message_id) == sorted(shown)
 
     # --- the lifecycle ---------------------------------------------------------------------------------------
 
