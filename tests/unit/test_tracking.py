@@ -195,6 +195,24 @@ def test_erasing_a_message_erases_whom_it_was_shown_to(box, root):
     assert 1 == box.redact(message).count
 
 
+def test_what_is_erased_meanwhile_is_not_recorded(box, root, monkeypatch):
+    """An erasure between the look and the record is noticed, so that no name comes after it."""
+    message = box.send("x").message.id
+    other = open_store(root)
+    append = box.store.append
+
+    def slow(*what, **options):
+        monkeypatch.undo()
+        Mailbox(other, MOUNTS).redact(message)
+        append(*what, **options)
+
+    monkeypatch.setattr(box.store, "append", slow)
+
+    assert 0 == box.shown([message], session="ada", door="hook")
+    assert [("stored", None, None)] == told(box, message)
+    other.close()
+
+
 def test_erasing_a_scope_counts_documents(box):
     """Who was shown something is no document."""
     message = box.send("x").message.id
