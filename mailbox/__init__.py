@@ -21,7 +21,8 @@ events fold to.
 
 Beside the mail stand texts of which every version is kept; `Documents` is their
 door, see `fencepost.mailbox.shelf`.  `Changes` tells whoever follows along what
-changed; see `fencepost.mailbox.feed`.
+changed, see `fencepost.mailbox.feed`.  `Conversations` keeps turns, and `Past` finds
+what was said; see `fencepost.mailbox.talks` and `fencepost.mailbox.past`.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from fencepost.mailbox.addresses import Mode as Mode
     from fencepost.mailbox.addresses import Mount as Mount
     from fencepost.mailbox.aio import AsyncChanges as AsyncChanges
+    from fencepost.mailbox.aio import AsyncConversations as AsyncConversations
     from fencepost.mailbox.aio import AsyncDocuments as AsyncDocuments
     from fencepost.mailbox.aio import AsyncErasures as AsyncErasures
     from fencepost.mailbox.aio import AsyncMailbox as AsyncMailbox
+    from fencepost.mailbox.aio import AsyncPast as AsyncPast
     from fencepost.mailbox.box import History as History
     from fencepost.mailbox.box import Inbox as Inbox
     from fencepost.mailbox.box import Mailbox as Mailbox
@@ -56,6 +59,15 @@ if TYPE_CHECKING:
     from fencepost.mailbox.message import Message as Message
     from fencepost.mailbox.message import Receipt as Receipt
     from fencepost.mailbox.message import Status as Status
+    from fencepost.mailbox.past import Annotation as Annotation
+    from fencepost.mailbox.past import Hit as Hit
+    from fencepost.mailbox.past import Hits as Hits
+    from fencepost.mailbox.past import MemoryHit as MemoryHit
+    from fencepost.mailbox.past import MemoryHits as MemoryHits
+    from fencepost.mailbox.past import Past as Past
+    from fencepost.mailbox.past import Recalled as Recalled
+    from fencepost.mailbox.past import RecalledTurn as RecalledTurn
+    from fencepost.mailbox.past import Source as Source
     from fencepost.mailbox.records import Action as Action
     from fencepost.mailbox.records import Entry as Entry
     from fencepost.mailbox.records import MemoryDocument as MemoryDocument
@@ -68,18 +80,29 @@ if TYPE_CHECKING:
     from fencepost.mailbox.store.port import Store as Store
     from fencepost.mailbox.store.receipts import Fact as Fact
     from fencepost.mailbox.store.receipts import ReceiptFacts as ReceiptFacts
+    from fencepost.mailbox.talks import Conversations as Conversations
+    from fencepost.mailbox.talks import ProjectionPage as ProjectionPage
+    from fencepost.mailbox.talks import TurnPage as TurnPage
+    from fencepost.mailbox.turns import Projection as Projection
+    from fencepost.mailbox.turns import ProjectionKind as ProjectionKind
+    from fencepost.mailbox.turns import Turn as Turn
+    from fencepost.mailbox.turns import TurnRedaction as TurnRedaction
     from fencepost.mailbox.views import Listing as Listing
 
 _HOMES = {
     "Action": "records",
     "AsyncChanges": "aio",
+    "Annotation": "past",
+    "AsyncConversations": "aio",
     "AsyncDocuments": "aio",
     "AsyncErasures": "aio",
     "AsyncMailbox": "aio",
+    "AsyncPast": "aio",
     "BadInput": "errors",
     "Change": "store.changes",
     "Changes": "feed",
     "Checkpoint": "feed",
+    "Conversations": "talks",
     "Delivery": "message",
     "Documents": "shelf",
     "Draft": "drafts",
@@ -90,14 +113,24 @@ _HOMES = {
     "FencepostError": "errors",
     "Gap": "feed",
     "History": "box",
+    "Hit": "past",
+    "Hits": "past",
     "Inbox": "box",
     "Listing": "views",
     "Mailbox": "box",
     "MemoryDocument": "records",
+    "MemoryHit": "past",
+    "MemoryHits": "past",
     "Message": "message",
     "Mode": "addresses",
     "Mount": "addresses",
     "News": "feed",
+    "Past": "past",
+    "Projection": "turns",
+    "ProjectionKind": "turns",
+    "ProjectionPage": "talks",
+    "Recalled": "past",
+    "RecalledTurn": "past",
     "Receipt": "message",
     "ReceiptFacts": "store.receipts",
     "Redaction": "store.port",
@@ -105,22 +138,30 @@ _HOMES = {
     "RedactionRecord": "erasures",
     "Refused": "errors",
     "Skeleton": "box",
+    "Source": "past",
     "Status": "message",
     "Store": "store.port",
+    "Turn": "turns",
+    "TurnPage": "talks",
+    "TurnRedaction": "turns",
     "Version": "records",
     "VersionPage": "shelf",
 }
 
 __all__ = [
     "Action",
+    "Annotation",
     "AsyncChanges",
+    "AsyncConversations",
     "AsyncDocuments",
     "AsyncErasures",
     "AsyncMailbox",
+    "AsyncPast",
     "BadInput",
     "Change",
     "Changes",
     "Checkpoint",
+    "Conversations",
     "Delivery",
     "Documents",
     "Draft",
@@ -131,14 +172,24 @@ __all__ = [
     "FencepostError",
     "Gap",
     "History",
+    "Hit",
+    "Hits",
     "Inbox",
     "Listing",
     "Mailbox",
     "MemoryDocument",
+    "MemoryHit",
+    "MemoryHits",
     "Message",
     "Mode",
     "Mount",
     "News",
+    "Past",
+    "Projection",
+    "ProjectionKind",
+    "ProjectionPage",
+    "Recalled",
+    "RecalledTurn",
     "Receipt",
     "ReceiptFacts",
     "Redaction",
@@ -146,8 +197,12 @@ __all__ = [
     "RedactionRecord",
     "Refused",
     "Skeleton",
+    "Source",
     "Status",
     "Store",
+    "Turn",
+    "TurnPage",
+    "TurnRedaction",
     "Version",
     "VersionPage",
     "open_store",

@@ -25,8 +25,6 @@ RESERVED = (MESSAGES, LINKS)
 REDACTIONS = "/redactions"
 #: Beside a message the stream that says who was shown it; what follows is the message's id.
 SHOWN = "/shown/"
-#: In the scope of a conversation the stream of its turns.
-TURNS = "/turns"
 #: The places that readers of the feed have come to, in a scope of their own; what follows is the checkpoint's name.
 CHECKPOINTS_SCOPE = "feed:checkpoints"
 CHECKPOINTS = "/checkpoints/"

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from operator import contains, itemgetter
 from types import NoneType, UnionType
-from typing import Any, Final, TypeAlias, get_args, get_type_hints
+from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 import attrs
 import orjson
@@ -25,6 +26,8 @@ from cattrs.preconf.orjson import make_converter
 from fencepost.mailbox.events import (
     Accepted,
     Acknowledged,
+    Annotated,
+    AnnotationsRedacted,
     Cancelled,
     CheckpointMoved,
     Claimed,
@@ -34,6 +37,7 @@ from fencepost.mailbox.events import (
     Event,
     Idempotency,
     Linked,
+    ProjectionsAppended,
     Redacted,
     Released,
     Renewed,
@@ -42,10 +46,13 @@ from fencepost.mailbox.events import (
     Sent,
     Shown,
     Snoozed,
+    TurnAppended,
+    TurnsRedacted,
     Written,
 )
 from fencepost.mailbox.message import FORMAT, Context, Delivery, Lease, Letter, Message, Reading, Reservation, Status
 from fencepost.mailbox.records import Action, Entry, MemoryDocument, Record, Version
+from fencepost.mailbox.turns import Projection, Turn, TurnRedaction
 
 Json: TypeAlias = dict[str, Any]
 
@@ -74,6 +81,10 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     Rewritten: "message.rewritten",
     Shown: "message.shown",
     CheckpointMoved: "checkpoint.moved",
+    TurnAppended: "turn.appended",
+    ProjectionsAppended: "projections.appended",
+    TurnsRedacted: "turns.redacted",
+    AnnotationsRedacted: "annotations.redacted",
 }
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
@@ -127,6 +138,8 @@ def _json_type(hint: Any) -> frozenset[type]:
         return frozenset().union(*(_json_type(part) for part in get_args(hint)))
     if attrs.has(hint):
         return frozenset((dict,))
+    if get_origin(hint) is tuple:
+        return frozenset((list,))
     return frozenset((hint if hint in (int, bool, NoneType) else str,))
 
 
@@ -285,6 +298,24 @@ def kept(raw: str) -> Message:
     return _message(orjson.loads(raw))
 
 
+def _many(kind: type[Event], each: Callable[[Any], Any]) -> Callable[[Json], Event]:
+    """What makes an event whose first field is a list from the fields of its JSON."""
+    shape = _Shape(_types(kind))
+    make: Callable[..., Event] = kind
+
+    def read(fields: Json) -> Event:
+        several, *rest = shape.values(fields)
+        return make(tuple(map(each, several)), *rest)
+
+    return read
+
+
+def _of_type(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(type(value))
+    return value
+
+
 def _moment(text: str) -> datetime:
     """A time that is written as all times here are: in UTC, and saying so."""
     moment = datetime.fromisoformat(text)
@@ -356,8 +387,8 @@ def record(raw: bytes | str) -> Record:
     return Record(**fields)
 
 
-def shape(value: MemoryDocument | Entry | Version) -> Json:
-    """A memory document, its line in a listing or one of its versions as programs get it."""
+def shape(value: MemoryDocument | Entry | Version | Turn | Projection | TurnRedaction) -> Json:
+    """A memory document, its line in a listing, one of its versions, or a part of a conversation as programs get it."""
     flat: Json = _converter.unstructure(value)
     if isinstance(value, Version):
         flat["action"] = value.action.value
@@ -366,17 +397,31 @@ def shape(value: MemoryDocument | Entry | Version) -> Json:
     return flat
 
 
-def redaction_body(act: Redacted) -> bytes:
+def redaction_body(act: Redacted | TurnsRedacted | AnnotationsRedacted) -> bytes:
     """The last redaction of a scope, as JSON on one line."""
     return orjson.dumps(_converter.unstructure(act))
 
 
-def redaction(raw: bytes | str) -> Redacted:
+def redaction(raw: bytes | str) -> Redacted | TurnsRedacted | AnnotationsRedacted:
     """A redaction from what `redaction_body` made of it."""
-    return _converter.structure(orjson.loads(raw), Redacted)
+    fields = orjson.loads(raw)
+    if "turns" in fields:
+        return _converter.structure(fields, TurnsRedacted)
+    if "entries" in fields:
+        return _converter.structure(fields, AnnotationsRedacted)
+    return _converter.structure(fields, Redacted)
 
 
+_ANNOTATED: Final = _Shape(_types(Annotated))
+_PROJECTION: Final = _Shape(_types(Projection))
+_READ_ANOTHER_WAY: Final[Mapping[type[Event], Callable[[Json], Event]]] = {
+    Sent: _sent,
+    TurnAppended: _many(TurnAppended, partial(_of_type, dict)),
+    ProjectionsAppended: _many(ProjectionsAppended, lambda fields: Projection(*_PROJECTION.values(fields))),
+    TurnsRedacted: _many(TurnsRedacted, partial(_of_type, int)),
+    AnnotationsRedacted: _many(AnnotationsRedacted, lambda fields: Annotated(*_ANNOTATED.values(fields))),
+}
 #: The stored name of an event -> what makes it from the fields of its JSON.
 _READERS: Final[Mapping[str, Callable[[Json], Event]]] = {
-    name: _sent if kind is Sent else _reader(kind) for kind, name in EVENT_NAMES.items()
+    name: _READ_ANOTHER_WAY.get(kind) or _reader(kind) for kind, name in EVENT_NAMES.items()
 }

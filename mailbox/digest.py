@@ -5,7 +5,8 @@ It is the SHA-256 of the digests of all versions of all documents, in the order
 of scope, path and version.  The digest of a version is the SHA-256 of the JSON
 array `[scope, path, version, body, actor, time]`, in which the body is the
 document's as of that version, as JSON text, and null where it was erased or
-cannot be read.  Sequence numbers, the chain and the types of events are left
+cannot be read; of a series, such as the turns of a conversation, it is what that
+one event says.  Sequence numbers, the chain and the types of events are left
 out: a store that got the same history in another way has the same digest.
 """
 
@@ -21,7 +22,7 @@ import orjson
 
 from fencepost.journal.event import Commit
 from fencepost.journal.port import Stream
-from fencepost.mailbox.store.documents import Content, after, body
+from fencepost.mailbox.store.documents import Content, Series, after, body
 
 _ROWS: Final = 1_000
 
@@ -69,7 +70,7 @@ def replay_digest(read: Callable[[], Iterable[Commit]]) -> ReplayDigest:
                 content = after(contents.pop(name, None), event)
                 if last[name] != event.version:
                     contents[name] = content
-                raw = body(content)
+                raw = event.data if isinstance(content, Series) else body(content)
                 line = orjson.dumps(
                     [*stream, event.version, None if raw is None else raw.decode(), event.actor, event.at]
                 )

@@ -32,7 +32,7 @@ class RedactionRecord:
     That something was erased.
 
     Attributes:
-        number: Counts the redactions of the scope, from 1.
+        number: Its place in the record of the scope; a later one has a greater number.
         path: What; None for the whole scope.
         count: How many documents, those included that had been erased before.
         reason: Why, if somebody said so.
@@ -154,13 +154,16 @@ class Erasures(Caller):
     def _try_records(self, scope: str) -> tuple[RedactionRecord, ...] | None:
         with self._told_when_durable() as told:
             events = self.store.events((scope, REDACTIONS))
-        return tuple(_record(event) for event in reversed(events)) if told.stands else None
+        found = (_record(event) for event in reversed(events))
+        return tuple(record for record in found if record is not None) if told.stands else None
 
 
-def _record(event: Event) -> RedactionRecord:
+def _record(event: Event) -> RedactionRecord | None:
+    """The record of an erased document or scope; None for what else is recorded there, such as of turns."""
     assert event.data is not None, "the record of an erasure is never erased"
     act = codec.decode(event.type, event.data)
-    assert isinstance(act, Redacted), "nothing else stands in that stream"
+    if not isinstance(act, Redacted):
+        return None
     return RedactionRecord(event.version, act.path, event.actor, times.parse(event.at, "at"), act.count, act.reason)
 
 

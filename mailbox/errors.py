@@ -177,6 +177,29 @@ class ReadOnlyMount(BadInput):
     mode: str
 
 
+class BlankQuery(BadInput):
+    """A search for nothing, which is not the same as one that finds nothing."""
+
+    code = "blank_query"
+    sentence = "the query has no terms in it: name what to look for"
+
+
+class InvalidTurn(BadInput):
+    """What was given as the messages of a turn, or as its projections, is none."""
+
+    code = "invalid_turn"
+    sentence = "{where} is no part of a turn ({why}): give chat messages with a role and content"
+    where: str
+    why: str
+
+
+class WhichTurns(BadInput):
+    """Turns to erase were named by their numbers and by the last of them, or not at all."""
+
+    code = "which_turns"
+    sentence = "either turns or through says which turns are meant: give one of them"
+
+
 class ReservedPath(BadInput):
     """The mailbox keeps messages and links there; they are changed by its own commands alone."""
 
@@ -381,6 +404,16 @@ class UnknownDocument(RefusedDocument):
     code = "unknown_document"
     sentence = "there is no document {path} in {scope}: check the path, and what is mounted"
     wire_code = "memory_document_not_found"
+
+
+class UnknownTurn(RefusedDocument):
+    """The conversation has no turn of that number."""
+
+    code = "unknown_turn"
+    sentence = "there is no turn {turn} in {scope}{path}, which has {latest}: check the number and the conversation"
+    wire_code = "memory_document_not_found"
+    turn: int
+    latest: int
 
 
 class UnknownVersion(RefusedDocument):

@@ -1,5 +1,5 @@
 """
-What happened to a message, a link or a document, or was done to the record of it.
+What happened to a message, a link, a document or a conversation, or was done to the record of it.
 
 Rules for this file: an event carries results, never inputs.  A lease that was
 granted until noon is written as "until noon", not as "for thirty minutes", so
@@ -15,6 +15,7 @@ from typing import TypeAlias
 import attrs
 
 from fencepost.mailbox.message import Letter
+from fencepost.mailbox.turns import ChatMessage, Projection
 
 
 @attrs.frozen(slots=False)
@@ -153,6 +154,46 @@ class CheckpointMoved:
     position: int
 
 
+@attrs.frozen(slots=False)
+class TurnAppended:
+    """Its number is its place in the stream; who and when stand in the envelope."""
+
+    messages: tuple[ChatMessage, ...]
+
+
+@attrs.frozen(slots=False)
+class ProjectionsAppended:
+    entries: tuple[Projection, ...]
+
+
+@attrs.frozen(slots=False)
+class TurnsRedacted:
+    """These turns were erased, and what projections said of them; beside the other redactions of the scope."""
+
+    turns: tuple[int, ...]
+    reason: str | None = None
+
+
+@attrs.frozen(slots=False)
+class Annotated:
+    """Which message was about which turn, or about which conversation."""
+
+    path: str
+    about: str
+    about_turn: int | None
+
+
+@attrs.frozen(slots=False)
+class AnnotationsRedacted:
+    """
+    These messages are erased by the redaction that follows.
+
+    What they were about would go with what they said, and whoever recalls it is to see that something was said.
+    """
+
+    entries: tuple[Annotated, ...]
+
+
 MessageEvent: TypeAlias = (
     Sent
     | Acknowledged
@@ -167,4 +208,5 @@ MessageEvent: TypeAlias = (
     | Declined
 )
 DocumentEvent: TypeAlias = Written | Deleted
-Event: TypeAlias = MessageEvent | Rewritten | Linked | DocumentEvent | Redacted | Shown | CheckpointMoved
+TalkEvent: TypeAlias = TurnAppended | ProjectionsAppended | TurnsRedacted | AnnotationsRedacted
+Event: TypeAlias = MessageEvent | Rewritten | Linked | DocumentEvent | Redacted | Shown | CheckpointMoved | TalkEvent

@@ -16,9 +16,11 @@ from fencepost.mailbox.cli.demo import demo
 from fencepost.mailbox.cli.journal import journal
 from fencepost.mailbox.cli.memory import memory
 from fencepost.mailbox.cli.messages import messages
+from fencepost.mailbox.cli.past import recall, search, search_memory
 from fencepost.mailbox.cli.sessions import sessions
 from fencepost.mailbox.cli.show import note, print_json, visible
 from fencepost.mailbox.cli.transfer import export_command, import_command
+from fencepost.mailbox.cli.turns import turns
 from fencepost.mailbox.errors import Usage
 
 _INTERRUPTED_STATUS = 130
@@ -52,6 +54,10 @@ fencepost.add_command(messages)
 fencepost.add_command(sessions)
 fencepost.add_command(memory)
 fencepost.add_command(changes)
+fencepost.add_command(turns)
+fencepost.add_command(search)
+fencepost.add_command(recall)
+memory.add_command(search_memory)
 fencepost.add_command(journal)
 fencepost.add_command(export_command)
 fencepost.add_command(import_command)

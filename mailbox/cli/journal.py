@@ -385,7 +385,8 @@ def _explained(
 ) -> audit.Life:
     if scope is None and shapes.is_message_id(named):
         return audit.explain(commits, shapes.message_id(named), now, stop=stop)
-    return audit.explain_document(commits, shapes.path(named), now, scope=scope, stop=stop)
+    shapes.path(named.removeprefix("/"))  # a stream that is about no document begins with a slash
+    return audit.explain_document(commits, named, now, scope=scope, stop=stop)
 
 
 def _life_json(life: audit.Life) -> dict[str, Any]:

@@ -20,9 +20,11 @@ from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
 from fencepost.mailbox.cli.show import note
 from fencepost.mailbox.erasures import Erasures
 from fencepost.mailbox.feed import Changes
+from fencepost.mailbox.past import Past
 from fencepost.mailbox.shelf import Documents
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
+from fencepost.mailbox.talks import Conversations
 
 #: No number here has more digits; it keeps an error from being as long as what was given.
 _DIGITS_MAX = 40
@@ -92,6 +94,26 @@ class Where:
         """
         mounts = self.mounts()
         return Changes(self._store(to_read=to_read), None if everywhere else mounts, actor=self._actor())
+
+    def conversations(self, *, to_read: bool) -> Conversations:
+        """
+        The conversations, for which mounts do not matter; otherwise as for `open`.
+
+        Raises:
+            FencepostError: They cannot be opened.
+        """
+        self.mounts()
+        return Conversations(self._store(to_read=to_read), actor=self._actor())
+
+    def past(self) -> Past:
+        """
+        What was said, to be read; otherwise as for `open`.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        mounts = self.mounts()
+        return Past(self._store(to_read=True), mounts, actor=self._actor())
 
     def _actor(self) -> str:
         return f"cli:{login()}" if self.actor is None else self.actor

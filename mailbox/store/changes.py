@@ -17,8 +17,9 @@ import attrs
 
 from fencepost.journal.event import Event
 from fencepost.mailbox import codec
-from fencepost.mailbox.addresses import LINKS, MESSAGES, REDACTIONS, TURNS
-from fencepost.mailbox.events import Redacted
+from fencepost.mailbox.addresses import LINKS, MESSAGES, REDACTIONS
+from fencepost.mailbox.events import AnnotationsRedacted, Redacted, TurnsRedacted
+from fencepost.mailbox.turns import TURNS
 
 #: What begins a path -> the kind of what stands there.  Everything else is a memory document.
 _KINDS: Final = ((MESSAGES, "state.message"), (LINKS, "state.link"))
@@ -26,6 +27,7 @@ _DOCUMENT: Final = "state.document"
 _REDACTION: Final = "state.redaction"
 #: A stream that is about no document -> the kind of its changes.  What is not here, such as who was shown what and
 #: where readers of the feed are, is no change of anything.
+_NOTE: Final = codec.EVENT_NAMES[AnnotationsRedacted]
 _BESIDE: Final = {REDACTIONS: _REDACTION, TURNS: "state.turn"}
 
 
@@ -37,7 +39,7 @@ class Change:
     Attributes:
         id: Its place in the feed, the sequence number of the event.  It only grows, and not by one.
         type: What changed: `state.message`, `state.document`, `state.link`, `state.turn`; or `state.redaction`.
-        path: Where in its scope; of a redaction what was erased, and None for the whole scope.
+        path: Where in its scope; of a redaction what was erased, `/turns` for turns and None for the whole scope.
         version: The version that it took; None for a redaction, which moves none.
         action: What was done, as the last part of the event's name: `sent`, `claimed`, `written`, `deleted`, …
         actor: Who did it, as the transport knew it.
@@ -63,6 +65,8 @@ def change(event: Event) -> Change | None:
     else:
         kind = next((kind for begin, kind in _KINDS if event.stream.startswith(begin)), _DOCUMENT)
     if kind == _REDACTION:
+        if event.type == _NOTE:
+            return None  # it goes with the redaction that follows
         return Change(event.seq, kind, event.scope, _erased(event), None, "redacted", event.actor, event.at)
     action = event.type.rpartition(".")[2]
     return Change(event.seq, kind, event.scope, event.stream, event.version, action, event.actor, event.at)
@@ -74,4 +78,6 @@ def _erased(event: Event) -> str | None:
         act = None if event.data is None else codec.decode(event.type, event.data)
     except codec.UnknownForm:
         return None
+    if isinstance(act, TurnsRedacted):
+        return TURNS
     return act.path if isinstance(act, Redacted) else None

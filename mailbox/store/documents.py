@@ -17,14 +17,19 @@ from fencepost.journal import event as recorded
 from fencepost.mailbox import codec, records
 from fencepost.mailbox.addresses import MESSAGES, is_reserved
 from fencepost.mailbox.events import (
+    AnnotationsRedacted,
     CheckpointMoved,
     Deleted,
     DocumentEvent,
     Event,
     Linked,
+    ProjectionsAppended,
     Redacted,
     Rewritten,
     Shown,
+    TalkEvent,
+    TurnAppended,
+    TurnsRedacted,
     Written,
 )
 from fencepost.mailbox.evolve import Impossible, evolve
@@ -32,6 +37,7 @@ from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
 from fencepost.mailbox.store.checkpoints import Reached
 from fencepost.mailbox.store.showing import ShownTo
+from fencepost.mailbox.turns import PROJECTIONS, TURNS
 
 
 @attrs.frozen
@@ -50,7 +56,20 @@ class Erased:
     """
 
 
-Content: TypeAlias = Message | Linked | Record | Redacted | ShownTo | Reached | Erased | Unreadable
+@attrs.frozen
+class Series:
+    """
+    A stream whose events stand each for itself, such as the turns of a conversation.
+
+    It folds to nothing but its version; what one of them says, and whether it can be read, is asked of that one alone.
+    """
+
+
+RedactionEvent: TypeAlias = Redacted | TurnsRedacted | AnnotationsRedacted
+Content: TypeAlias = Message | Linked | Record | RedactionEvent | ShownTo | Reached | Series | Erased | Unreadable
+#: The streams of that kind.
+_SERIES: Final = {TURNS: Series(), PROJECTIONS: Series()}
+_SERIES_BODY: Final = b'{"series":true}'
 _REWRITTEN: Final = codec.EVENT_NAMES[Rewritten]
 #: What the name of an event alone says, where its data were erased.  The events of a message say too little by name.
 _NAMED: Final[dict[str, DocumentEvent]] = {
@@ -89,6 +108,8 @@ def after(content: Content | None, event: recorded.Event, meaning: object = None
         event: What was recorded.
         meaning: What it meant to its maker, which saves decoding it.
     """
+    if event.stream in _SERIES:
+        return _SERIES[event.stream]
     if isinstance(content, Unreadable):
         if event.type != _REWRITTEN:
             return content
@@ -120,7 +141,7 @@ def _rewritten(_: Content | None, event: recorded.Event, happened: Rewritten) ->
     return message
 
 
-def _whole(content: Content | None, event: recorded.Event, happened: Linked | Redacted) -> Content:
+def _whole(content: Content | None, event: recorded.Event, happened: Linked | RedactionEvent) -> Content:
     """What is a content of its own, whatever stood there."""
     return _misplaced(event) if isinstance(content, Record) else happened
 
@@ -142,6 +163,11 @@ def _record(content: Content | None, event: recorded.Event, happened: DocumentEv
     return records.after(content, happened, at, event.actor, erased=event.data is None)
 
 
+def _elsewhere(_: Content | None, event: recorded.Event, __: TalkEvent) -> Content:
+    """What belongs into a stream of its own kind, and does not stand there."""
+    return _misplaced(event)
+
+
 def _misplaced(event: recorded.Event) -> Unreadable:
     return Unreadable(f"an event {event.type!r} in the stream of another kind of document")
 
@@ -153,6 +179,10 @@ _FOLDS: Final[Mapping[type[Event], Callable[[Content | None, recorded.Event, Any
     Rewritten: _rewritten,
     Linked: _whole,
     Redacted: _whole,
+    TurnsRedacted: _whole,
+    AnnotationsRedacted: _whole,
+    TurnAppended: _elsewhere,
+    ProjectionsAppended: _elsewhere,
     Shown: _beside,
     CheckpointMoved: _beside,
 }
@@ -173,10 +203,12 @@ def body(content: Content) -> bytes | None:
             return codec.link_body(content)
         case Record():
             return codec.record_body(content)
-        case Redacted():
+        case Redacted() | TurnsRedacted() | AnnotationsRedacted():
             return codec.redaction_body(content)
         case ShownTo() | Reached():
             return content.body()
+        case Series():
+            return _SERIES_BODY
         case Erased() | Unreadable():
             return None
 
@@ -191,4 +223,6 @@ def content_of(raw: str) -> Content:
         return ShownTo.of(raw)
     if raw.startswith('{"position"'):
         return Reached.of(raw)
+    if raw.startswith('{"series"'):
+        return Series()
     return codec.link(raw) if raw.startswith('{"session"') else codec.redaction(raw)

@@ -29,16 +29,17 @@ from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.journal.recovery import BEGINNING
 from fencepost.mailbox.addresses import MESSAGES
-from fencepost.mailbox.events import Linked
+from fencepost.mailbox.events import Annotated, AnnotationsRedacted, Linked
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
-from fencepost.mailbox.store import entries
-from fencepost.mailbox.store.documents import Content, Document, Erased, Unreadable, after, body, content_of
+from fencepost.mailbox.store import entries, texts
+from fencepost.mailbox.store.documents import Content, Document, Erased, Series, Unreadable, after, body, content_of
 from fencepost.mailbox.store.troubles import Unusable, translating
+from fencepost.mailbox.turns import conversation_of
 from fencepost.mailbox.views import place
 
 #: The layout of the tables; an index of another layout is made anew.
-LAYOUT: Final = 4
+LAYOUT: Final = 5
 #: Greater than any path of a message.
 _BEYOND: Final = MESSAGES + "~"
 #: For how long one process waits for another that is feeding the same index.
@@ -63,6 +64,9 @@ CREATE TABLE version (document INTEGER, version INTEGER, segment INTEGER, offset
 CREATE TABLE link (session TEXT, scope TEXT, parent TEXT, PRIMARY KEY (session, scope, parent)) WITHOUT ROWID;
 CREATE TABLE sendkey (digest TEXT PRIMARY KEY, document INTEGER) WITHOUT ROWID;
 CREATE TABLE reference (scope TEXT, path TEXT, document INTEGER, PRIMARY KEY (scope, path, document)) WITHOUT ROWID;
+CREATE TABLE about (conversation TEXT, turn INTEGER, document INTEGER,
+    PRIMARY KEY (conversation, turn, document)) WITHOUT ROWID;
+CREATE INDEX annotating ON about (document);
 CREATE TABLE seen (session TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE segment (first INTEGER PRIMARY KEY);
 """
@@ -72,8 +76,14 @@ _UPSERT: Final = (
     " body = excluded.body, why = excluded.why, standing = excluded.standing, due = excluded.due,"
     " ready = excluded.ready"
 )
-
-
+_ABOUT: Final = (
+    "SELECT scope, path, version, body, why FROM about JOIN document ON document = id"
+    " WHERE about.conversation = ? AND turn = ? ORDER BY id"
+)
+_ANNOTATING: Final = (
+    "SELECT path, about.conversation, turn FROM document JOIN about ON document = id"
+    " WHERE scope = :scope AND (:path IS NULL OR path = :path) AND body IS NOT NULL ORDER BY path"
+)
 _REFERRING: Final = (
     "SELECT DISTINCT document.scope, document.path FROM reference JOIN document ON document = id"
     " WHERE reference.scope = :scope AND reference.path BETWEEN coalesce(:path, '') AND coalesce(:path, char(0x10FFFF))"
@@ -222,13 +232,13 @@ class Index:
             ).fetchone()
         return None if row is None else Document(*stream, row[0], _content(*row[1:]))
 
-    def versions(self, stream: Stream) -> list[tuple[int, int, int]]:
-        """Version, segment and first byte of the batch of each event of a document, oldest first."""
+    def versions(self, stream: Stream, after: int = 0, limit: int = -1) -> list[tuple[int, int, int]]:
+        """Version, segment and first byte of the batch of each event of a document behind one, oldest first."""
         with self._mutex:
             return self._db.execute(
                 "SELECT version.version, segment, offset FROM version JOIN document ON document = id"
-                " WHERE scope = ? AND path = ? ORDER BY version.version",
-                stream,
+                " WHERE scope = ? AND path = ? AND version.version > ? ORDER BY version.version LIMIT ?",
+                (*stream, after, limit),
             ).fetchall()
 
     def places(self, scope: str) -> list[tuple[str, int, int, int]]:
@@ -244,6 +254,18 @@ class Index:
         """The messages whose context is the document of that path, or any of the scope where there is no path."""
         with self._mutex:
             return self._db.execute(_REFERRING, {"scope": scope, "path": path}).fetchall()
+
+    def annotations(self, conversation: str, turn: int | None) -> list[Document]:
+        """The messages that are about a turn of a conversation, or about all of it; the oldest first."""
+        with self._mutex:
+            rows = self._db.execute(_ABOUT, (conversation, turn or 0)).fetchall()
+        return [Document(scope, path, version, _content(*told)) for scope, path, version, *told in rows]
+
+    def annotating(self, scope: str, path: str | None) -> list[Annotated]:
+        """What the message of that path is about, or all of the scope that can still be read where there is no path."""
+        with self._mutex:
+            rows = self._db.execute(_ANNOTATING, {"scope": scope, "path": path}).fetchall()
+        return [Annotated(path, about, turn or None) for path, about, turn in rows]
 
     def sent_under(self, digest: str) -> Stream | None:
         """The message that an idempotency key sent, by the key's digest."""
@@ -267,10 +289,16 @@ class Index:
         Raises:
             sqlite3.Error: Nothing was taken in.
         """
+        with self.writing() as db:
+            _Feeding(db).take_in(commits)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """One change to the index, which is made whole or not at all."""
         with self._mutex:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                _Feeding(self._db).take_in(commits)
+                yield self._db
                 self._db.execute("COMMIT")
             except BaseException:
                 if self._db.in_transaction:
@@ -294,7 +322,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _make_tables(db: sqlite3.Connection, store: str) -> None:
-    db.executescript(f"BEGIN; {_TABLES} {entries.TABLES} COMMIT;")
+    db.executescript(f"BEGIN; {_TABLES} {entries.TABLES} {texts.TABLES} COMMIT;")
     beginning = attrs.astuple(BEGINNING)
     db.execute("INSERT INTO fed VALUES (?, ?, ?, ?, ?, ?, 0, '')", (store, LAYOUT, *beginning))
 
@@ -342,7 +370,7 @@ class _Feeding:
         self._contents[stream] = content
         self._latest[stream] = event.version
         self._versions.append((self._ids[stream], event.version, commit.segment, commit.offset))
-        self._note(stream, content, event.key)
+        self._note(stream, content, event)
         if not isinstance(content, Message):  # mail, which most of it is, has nothing to do with the rest
             if isinstance(content, Record):
                 entries.take(self._db, self._ids[stream], event, content)
@@ -357,8 +385,9 @@ class _Feeding:
         self._ids[stream] = row[0]
         return _content(*row[1:])
 
-    def _note(self, stream: Stream, content: Content, key: str | None) -> None:
+    def _note(self, stream: Stream, content: Content, event: Event) -> None:
         """What is remembered beside the documents."""
+        key, version = event.key, event.version
         sessions: tuple[str | None, ...] = ()
         if isinstance(content, Message):
             reading = content.reading
@@ -367,6 +396,14 @@ class _Feeding:
             if context is not None:
                 reference = (context.scope, context.path, self._ids[stream])
                 self._db.execute("INSERT OR IGNORE INTO reference VALUES (?, ?, ?)", reference)
+            if content.letter.about is not None and version == 1:
+                self._annotate(stream, content.letter.about, content.letter.about_turn)
+        elif isinstance(content, AnnotationsRedacted):
+            for entry in content.entries:
+                self._find((stream[0], entry.path))
+                self._annotate((stream[0], entry.path), entry.about, entry.about_turn)
+        elif isinstance(content, Series):
+            sessions = (conversation_of(stream[0]),) if version == 1 else ()
         elif isinstance(content, Linked):
             sessions = (content.session,)
             link = (content.session, stream[0], content.parent)
@@ -376,6 +413,9 @@ class _Feeding:
                 self._db.execute("INSERT OR IGNORE INTO seen VALUES (?)", (session,))
         if key is not None:
             self._db.execute("INSERT OR IGNORE INTO sendkey VALUES (?, ?)", (key, self._ids[stream]))
+
+    def _annotate(self, stream: Stream, about: str, turn: int | None) -> None:
+        self._db.execute("INSERT OR IGNORE INTO about VALUES (?, ?, ?)", (about, turn or 0, self._ids[stream]))
 
     def _write(self, newest: Commit) -> None:
         messages = (path for _, path in self._ids if path.startswith(MESSAGES))

@@ -21,15 +21,16 @@ from fencepost.journal.segments import segment_name
 from fencepost.mailbox import codec
 from fencepost.mailbox.addresses import MESSAGES, REDACTIONS, SHOWN
 from fencepost.mailbox.errors import InvalidName
-from fencepost.mailbox.events import Redacted, Written
+from fencepost.mailbox.events import AnnotationsRedacted, Redacted, Written
 from fencepost.mailbox.records import Entry, Record, Version
-from fencepost.mailbox.store import entries, inbox
+from fencepost.mailbox.store import entries, inbox, texts
 from fencepost.mailbox.store.documents import Document, after, fold
 from fencepost.mailbox.store.entries import Act
 from fencepost.mailbox.store.feed import Feed
 from fencepost.mailbox.store.filling import folded
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.port import Query, Redaction, Unsupported
+from fencepost.mailbox.store.texts import Found, Text
 from fencepost.mailbox.store.troubles import Unusable, translated
 from fencepost.mailbox.times import EPOCH, micros
 
@@ -160,10 +161,12 @@ class JournalStore(Feed):
             count = sum(not each.startswith("/") for each in targets)  # the rest is no document
             act = Redacted(path, count, reason)
             erases = tuple(sorted(event.seq for events in targets.values() for event in events))
-            event = NewEvent(scope, REDACTIONS, *codec.encode(act), meaning=act)
+            noted = self._index.annotating(scope, path)  # what they are about would go with what they say
+            acts = (AnnotationsRedacted(tuple(noted)), act) if noted else (act,)
+            new = tuple(NewEvent(scope, REDACTIONS, *codec.encode(each), meaning=each) for each in acts)
             expect = {(scope, each): events[-1].version if events else 0 for each, events in targets.items()}
             try:
-                self.append(Batch(at, actor, (event,), erases), expect)
+                self.append(Batch(at, actor, new, erases), expect)
             except JournalConflict:  # something was added to them
                 time.sleep(attempt * _PAUSE_S)
                 continue
@@ -224,6 +227,15 @@ class JournalStore(Feed):
         pending = self._journal.pending_of(stream)
         known = [self._event(stream, *place) for place in self._ask(lambda: self._index.versions(stream))]
         return known + [event for event in pending if event.version > len(known)]
+
+    def events_from(self, stream: Stream, after: int, limit: int) -> list[Event]:
+        """See `fencepost.mailbox.store.port.Store`."""
+        self._refresh()
+        pending = self._journal.pending_of(stream)
+        places = self._ask(lambda: self._index.versions(stream, after, limit))
+        known = [self._event(stream, *place) for place in places]
+        last = places[-1][0] if places else after
+        return (known + [event for event in pending if event.version > last])[:limit]
 
     # --- listings ------------------------------------------------------------------------------------------
 
@@ -294,6 +306,34 @@ class JournalStore(Feed):
             content = happened.content if isinstance(happened, Written) else ""
             at = datetime.fromisoformat(event.at)
             yield Version(act.path, act.version, act.action, content, event.actor, at, event.data is None)
+
+    def annotations(self, conversation: str, turn: int | None) -> Sequence[Document]:
+        """See `fencepost.mailbox.store.port.Store`."""
+        self.feed()
+        return self._ask(lambda: self._index.annotations(conversation, turn))
+
+    def search(self, name: str, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Found:
+        """See `fencepost.mailbox.store.port.Store`."""
+        return self._searched(lambda db: texts.find(db, name, terms, may_see, limit))
+
+    def search_turns(self, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Sequence[Text]:
+        """See `fencepost.mailbox.store.port.Store`."""
+        return self._searched(lambda db: texts.find_turns(db, terms, may_see, limit))
+
+    def _searched(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """The answer to a question to the texts, once everything durable is among them."""
+        self.feed()
+
+        def ask() -> T:
+            with self._index.reading() as db:
+                behind = texts.is_behind(db)
+            while behind:
+                with self._index.writing() as db:
+                    behind = texts.take_in(db, self._journal)
+            with self._index.reading() as db:
+                return question(db)
+
+        return self._ask(ask)
 
     def next_change(self, query: Query) -> datetime | None:
         """See `fencepost.mailbox.store.port.Store`."""

@@ -59,6 +59,10 @@ EVENTS = {
     "message.rewritten": {"schema": 1, "body": "{}"},
     "message.shown": {"schema": 1, "occurrence": 2, "session": "one", "door": "hook"},
     "checkpoint.moved": {"schema": 1, "position": 17},
+    "turn.appended": {"schema": 1, "messages": [{"role": "user", "content": "Look."}]},
+    "projections.appended": {"schema": 1, "entries": [{"turn": 1, "kind": "log", "text": "Looked.", "span": 1}]},
+    "turns.redacted": {"schema": 1, "turns": [1, 3], "reason": None},
+    "annotations.redacted": {"schema": 1, "entries": [{"path": f"messages/{ID}", "about": "s", "about_turn": None}]},
     "redaction.recorded": {"schema": 1, "path": f"messages/{ID}", "count": 1, "reason": None},
 }
 REFERENCE = {"scope": "user:pat", "path": "notes/plan.md", "version": 3}

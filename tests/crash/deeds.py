@@ -16,7 +16,11 @@ from crash.scenes import LATER, SECRET_BYTES, SEGMENT_BYTES, World, look, messag
 
 from fencepost.journal.errors import SyncFailed
 from fencepost.journal.retention import retain as move_old_segments
-from fencepost.mailbox import Draft
+from fencepost.mailbox import Draft, Projection
+
+
+def _says(content):
+    return {"role": "user", "content": content}
 
 
 class Deed:
@@ -102,6 +106,23 @@ REPLAN = document("plan again", "write", "/project/notes/plan.md", "Ärger " * 6
 UNPLAN = document("no plan", "delete", "/project/notes/plan.md")
 MOVE = document("move", "rename", "/project/notes/plan.md", "/user/plan.md")
 BACK = document("back", "rename", "/user/plan.md", "/project/notes/plan.md")
+TURN = Deed("turn", lambda process: process.talks().append_turn("ada", [_says("Look at the build.")]))
+LONG_TURN = Deed("long turn", lambda process: process.talks().append_turn("ada", [_says("Ärger " * 600)]))
+PROJECT = Deed(
+    "project",
+    lambda process: process.talks().append_projections(
+        "ada", [Projection(1, "log", "They looked."), Projection(2, "digest", "They looked on.", 2)]
+    ),
+)
+SECRET_TURN = Deed(
+    "secret turn", lambda process: process.talks().append_turn("ada", [_says(f"It is {SECRET_BYTES.decode()}.")])
+)
+PROJECT_SECRET = Deed(
+    "project secret",
+    lambda process: process.talks().append_projections(
+        "ada", [Projection(2, "digest", f"{SECRET_BYTES.decode()} was said.", 2), Projection(4, "log", "And on.")]
+    ),
+)
 SECRET = send("secret", f"The password is {SECRET_BYTES.decode()}.", actionable=True, idempotency_key="once")
 CLAIM_SECRET = step("claim secret", "claim", "secret")
 SOLVE_SECRET = fenced(
@@ -112,6 +133,7 @@ SOLVE_SECRET = fenced(
     outcome=f"It was {SECRET_BYTES.decode()}, and is not any more.",
 )
 REDACT = Deed("redact", redact)
+REDACT_TURNS = Deed("redact turns", lambda process: process.talks().redact_turns("ada", turns=[2], reason="Oh."))
 REDACT_AGAIN = Deed("redact again", redact)
 RETAIN = Deed("retain", retain)
 SHOW = Deed("show", lambda process: process.box("show").shown([message_id("work")], session="ada", door="hook"))

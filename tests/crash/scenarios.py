@@ -17,22 +17,28 @@ from crash.deeds import (
     KEYED,
     LINK,
     LONG,
+    LONG_TURN,
     MANY,
     MOVE,
     NOTE,
     PLAN,
     PROBE_TWO,
+    PROJECT,
+    PROJECT_SECRET,
     REDACT,
     REDACT_AGAIN,
+    REDACT_TURNS,
     REPLAN,
     RESERVE,
     RETAIN,
     SECRET,
+    SECRET_TURN,
     SHOW,
     SHOW_SECRET,
     SMALL,
     SOLVE_SECRET,
     THREE_SEGMENTS,
+    TURN,
     UNPLAN,
     WAKE,
     WORK,
@@ -81,14 +87,6 @@ def _mutations():
     yield Scenario("accept", (WAKE, RESERVE), fenced("accept", "accept", "wake", "reserve"))
     yield Scenario("decline", (WAKE, RESERVE), fenced("decline", "decline", "wake", "reserve"))
     yield Scenario("link", (*_BASE, WAKE), LINK, again=True)
-    planned = (*_BASE, PLAN)
-    yield Scenario("write a document", _BASE, PLAN)
-    yield Scenario("write a document again", planned, REPLAN)
-    yield Scenario("write a document anew", (*planned, UNPLAN), PLAN)
-    yield Scenario("write a document to a new segment", FILL, PLAN, segment_bytes=SMALL, cold=True)
-    yield Scenario("delete a document", planned, UNPLAN)
-    yield Scenario("move a document", planned, MOVE)
-    yield Scenario("move a document to where it was", (*planned, MOVE), BACK)
     yield Scenario("grow the segment", FILL, ANOTHER)
     yield Scenario("rotate", FILL, ANOTHER, segment_bytes=SMALL)
     yield Scenario("rotate again", THREE_SEGMENTS, LONG, segment_bytes=SMALL)
@@ -109,6 +107,22 @@ def _mutations():
         deed = Deed(name, act)
         yield Scenario(name, held, deed, seen=(held,), acknowledged=(held,), again=True)
     yield Scenario("close", _BASE, CLOSE, seen=(_BASE,), acknowledged=(_BASE,))
+
+
+def _beside_the_mail():
+    planned = (*_BASE, PLAN)
+    yield Scenario("write a document", _BASE, PLAN)
+    yield Scenario("write a document again", planned, REPLAN)
+    yield Scenario("write a document anew", (*planned, UNPLAN), PLAN)
+    yield Scenario("write a document to a new segment", FILL, PLAN, segment_bytes=SMALL, cold=True)
+    yield Scenario("delete a document", planned, UNPLAN)
+    yield Scenario("move a document", planned, MOVE)
+    yield Scenario("move a document to where it was", (*planned, MOVE), BACK)
+    yield Scenario("append a turn", _BASE, TURN)
+    yield Scenario("append a turn by a new process", (*_BASE, TURN), LONG_TURN, cold=True)
+    yield Scenario("append a turn to a new segment", FILL, TURN, segment_bytes=SMALL, cold=True)
+    yield Scenario("append projections", (TURN, LONG_TURN), PROJECT)
+    yield Scenario("append projections again", (TURN, PROJECT), PROJECT, cold=True)
 
 
 def _recoveries():
@@ -191,8 +205,11 @@ def _erasures():
     yield Scenario("redact and rotate", (NOTE, SECRET, LONG), REDACT, segment_bytes=SMALL, **more)
     archived = (SECRET, CLAIM_SECRET, *THREE_SEGMENTS, SOLVE_SECRET, RETAIN)
     yield Scenario("redact in an archive and in torn copies", archived, REDACT, torn_copy, segment_bytes=SMALL, **more)
+    talked = (TURN, SECRET_TURN, PROJECT_SECRET, LONG_TURN, PROJECT)
+    yield Scenario("redact turns", talked, REDACT_TURNS, **more)
+    yield Scenario("redact turns and rotate", (*talked, LONG), REDACT_TURNS, segment_bytes=SMALL, cold=True, **more)
     again = (NOTE, SECRET, WORK, REDACT)
     yield Scenario("redact again", again, REDACT_AGAIN, **more)
 
 
-SCENARIOS = (*_erasures(), *_mutations(), *_recoveries(), *_failed_syncs(), *_failed_rotations())
+SCENARIOS = (*_erasures(), *_mutations(), *_beside_the_mail(), *_recoveries(), *_failed_syncs(), *_failed_rotations())

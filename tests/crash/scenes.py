@@ -22,7 +22,7 @@ from crash.shadow import Shadow
 from fencepost.journal import segments, watermark
 from fencepost.journal.audit import fold
 from fencepost.journal.reader import FileReader
-from fencepost.mailbox import Changes, Documents, Mailbox, Mount, audit
+from fencepost.mailbox import Changes, Conversations, Documents, Mailbox, Mount, audit
 from fencepost.mailbox.addresses import RESERVED
 from fencepost.mailbox.errors import Erased
 from fencepost.mailbox.store import over_journal
@@ -166,6 +166,10 @@ class Process:
         """The feed of every scope."""
         return Changes(self.store, None, actor="host:test", clock=lambda: at)
 
+    def talks(self, at=START):
+        """The conversations."""
+        return Conversations(self.store, actor="host:test", clock=lambda: at)
+
     def close(self):
         """End as a program ends."""
         if self._store is not None:
@@ -200,7 +204,7 @@ def look(process):
         store = process.store
         if store.damage is not None:
             raise store.damage
-        box, documents = process.box("look", LATER), process.documents(LATER)
+        box, documents, talks = process.box("look", LATER), process.documents(LATER), process.talks(LATER)
         # What was written and not synced is shown by no listing, and by a view once the view has synced it.
         assert store.settle(store.epoch())
         shown = Shown()
@@ -218,6 +222,10 @@ def look(process):
         for stream in {(event.scope, event.stream) for event in events}:
             if stream[1].startswith("messages/"):
                 shown[stream] = _history(box, stream[1].removeprefix("messages/"))
+            elif stream[1] == "/turns":
+                shown[stream] = talks.read_turns(stream[0].removeprefix("conversation:")).turns
+            elif stream[1] == "/projections":
+                shown[stream] = talks.read_projections(stream[0].removeprefix("conversation:")).entries
             elif not stream[1].startswith((*RESERVED, "/")):
                 shown[stream] = documents.versions(stream[1], target=stream[0]).versions
         for mount in MOUNTS:
@@ -249,7 +257,7 @@ def check_erased(world):
     reader = FileReader(world.root)
     kinds = [event.type for commit in reader.read() for event in commit.events]
     reader.close()
-    if "redaction.recorded" in kinds:
+    if {"redaction.recorded", "turns.redacted"} & set(kinds):
         assert [] == holding(world.root, SECRET_BYTES)
 
 

@@ -12,6 +12,7 @@ from fencepost.mailbox.evolve import evolve
 from fencepost.mailbox.lifecycle import MOVES, stage
 from fencepost.mailbox.message import Context, Delivery, Letter, Message
 from fencepost.mailbox.records import Action, Record
+from fencepost.mailbox.turns import Projection, ProjectionKind
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -102,6 +103,30 @@ any_letters = st.builds(
 idempotencies = st.builds(events.Idempotency, few_texts, st.sampled_from(("ab" * 32, "cd" * 32)))
 
 
+json_data = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+_objects = st.dictionaries(texts, json_data, max_size=2)
+_blocks = st.fixed_dictionaries({"type": st.just("text"), "text": texts}) | _objects.map(lambda more: {"data": more})
+#: A chat message with the keys that are kept of one.
+chat_messages = st.fixed_dictionaries(
+    {"role": st.sampled_from(("user", "assistant", "tool"))},
+    optional={
+        "content": st.none() | texts | st.lists(_blocks, max_size=2),
+        "reasoning": st.none() | texts,
+        "tool_calls": st.none()
+        | st.lists(st.fixed_dictionaries({"id": texts, "name": texts, "arguments": _objects}), max_size=2),
+        "tool_call_id": st.none() | texts,
+        "extra": _objects,
+    },
+)
+projections = st.builds(
+    Projection, st.integers(1, 6), st.sampled_from([kind.value for kind in ProjectionKind]), texts, st.integers(1, 3)
+)
+
+
 def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, said=few_texts):
     """An event of a kind."""
     return {
@@ -121,12 +146,24 @@ def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, sa
         events.Deleted: st.builds(events.Deleted),
         events.Shown: st.builds(events.Shown, st.integers(1, 2**63 - 1), session, session),
         events.CheckpointMoved: st.builds(events.CheckpointMoved, st.integers(0, 2**63 - 1)),
+        events.TurnAppended: st.builds(events.TurnAppended, st.lists(chat_messages, max_size=3).map(tuple)),
+        events.ProjectionsAppended: st.builds(events.ProjectionsAppended, st.lists(projections, max_size=3).map(tuple)),
+        events.AnnotationsRedacted: st.builds(
+            events.AnnotationsRedacted,
+            st.lists(st.builds(events.Annotated, paths, names, st.none() | counts), max_size=3).map(tuple),
+        ),
+        events.TurnsRedacted: st.builds(
+            events.TurnsRedacted, st.lists(counts, max_size=3).map(tuple), st.none() | said
+        ),
     }[kind]
 
 
 MESSAGE_EVENTS = tuple({kind: None for moves in MOVES.values() for kind in moves})
-OTHER_EVENTS = (events.Linked, events.Written, events.Deleted, events.Shown, events.CheckpointMoved)
 #: Any event, with any time and any name in it.
+OTHER_EVENTS = (
+    *(events.Linked, events.Written, events.Deleted, events.Shown, events.CheckpointMoved),
+    *(events.TurnAppended, events.ProjectionsAppended, events.TurnsRedacted, events.AnnotationsRedacted),
+)
 any_events = st.sampled_from((*MESSAGE_EVENTS, *OTHER_EVENTS)).flatmap(
     lambda kind: event_of(kind, moments, names, any_letters, said)
 )
@@ -204,11 +241,6 @@ def command_of(kind, occurrence=few_counts, now=near_moments):
     }[kind]
 
 
-json_data = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=5,
-)
 new_events = st.builds(
     NewEvent,
     scope=scopes,

@@ -16,6 +16,8 @@ from fencepost.mailbox import codec, events, records
 from fencepost.mailbox.events import (
     Accepted,
     Acknowledged,
+    Annotated,
+    AnnotationsRedacted,
     Cancelled,
     CheckpointMoved,
     Claimed,
@@ -24,6 +26,7 @@ from fencepost.mailbox.events import (
     Deleted,
     Idempotency,
     Linked,
+    ProjectionsAppended,
     Redacted,
     Released,
     Renewed,
@@ -32,10 +35,13 @@ from fencepost.mailbox.events import (
     Sent,
     Shown,
     Snoozed,
+    TurnAppended,
+    TurnsRedacted,
     Written,
 )
 from fencepost.mailbox.message import Context, Delivery, Lease, Letter, Message, Reading, Reservation, Status
 from fencepost.mailbox.times import show
+from fencepost.mailbox.turns import Projection
 
 SCHEMA = json.loads(files("fencepost.contracts").joinpath("state-v1.schema.json").read_bytes())
 GOLDEN = Path(__file__).with_name("golden")
@@ -72,6 +78,21 @@ _FULL = Letter(
     actionable=True,
     context=Context("user:me", "notes/plan.md", 4, "change-9"),
 )
+_TURN = (
+    {"role": "user", "content": 'Zwölf "Boxkämpfer"\u202e\U0001f600\n'},
+    {
+        "role": "assistant",
+        "content": None,
+        "reasoning": "Look first.",
+        "tool_calls": [{"id": "call-1", "name": "read", "arguments": {"path": "src/main.py", "lines": [1, 2.5]}}],
+    },
+    {
+        "role": "tool",
+        "content": [{"type": "text", "text": "print()"}],
+        "tool_call_id": "call-1",
+        "extra": {"ms": 7},
+    },
+)
 #: One of each event, and of each variant of its shape.  A file in golden/ holds the bytes of each.
 EVENTS = {
     "message.sent": Sent(_PLAIN, _NOON),
@@ -99,6 +120,16 @@ EVENTS = {
     "redaction.recorded-scope": Redacted(None, 17),
     "message.shown": Shown(2, "s-42", "hook"),
     "checkpoint.moved": CheckpointMoved(1234),
+    "turn.appended": TurnAppended(_TURN),
+    "turn.appended-empty": TurnAppended(()),
+    "projections.appended": ProjectionsAppended(
+        (Projection(3, "digest", "They looked.", 3), Projection(3, "log", "Read."))
+    ),
+    "annotations.redacted": AnnotationsRedacted(
+        (Annotated(f"messages/{_UUID}", "s-40", 3), Annotated("messages/x", "s-41", None))
+    ),
+    "turns.redacted": TurnsRedacted((1, 3), "It held a password."),
+    "turns.redacted-plain": TurnsRedacted((2,)),
 }
 #: Documents, in their canonical bytes.
 DOCUMENTS = {

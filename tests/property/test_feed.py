@@ -37,6 +37,8 @@ def naive(events, scopes=None):
         path, version, action = event.stream, event.version, event.type.split(".")[-1]
         if event.stream == "/redactions":
             kind, action, version = "redaction", "redacted", None
+            if event.type == "annotations.redacted":
+                continue
             path = codec.decode(event.type, event.data).path
         elif event.stream == "/turns":
             kind = "turn"

@@ -7,7 +7,20 @@ import time
 
 import pytest
 
-from fencepost.mailbox import AsyncDocuments, AsyncMailbox, Documents, Draft, Mailbox, Mount, open_store
+from fencepost.mailbox import (
+    AsyncConversations,
+    AsyncDocuments,
+    AsyncMailbox,
+    AsyncPast,
+    Conversations,
+    Documents,
+    Draft,
+    Mailbox,
+    Mount,
+    Past,
+    Projection,
+    open_store,
+)
 from fencepost.mailbox.errors import UnknownDocument, UnknownMessage
 
 
@@ -216,3 +229,27 @@ def test_every_call_does_what_the_documents_do(tmp_path):
         return [version.action.value for version in found[1].versions]
 
     assert ["deleted", "created", "deleted", "created"] == asyncio.run(main())
+
+
+def test_every_call_does_what_the_conversations_and_the_past_do():
+    """Each with the answer of its namesake."""
+
+    async def main():
+        store = open_store(":memory:")
+        talks, past = Conversations(store), Past(store, [Mount("user:me", "/user")])
+        later, ago = AsyncConversations(talks), AsyncPast(past)
+        turn = await later.append_turn("s", [{"role": "user", "content": "x"}])
+        assert 1 == turn.turn == await later.last_turn_number("s")
+        await later.append_projections("s", [Projection(1, "log", "x")])
+        assert talks.read_projections("s") == await later.read_projections("s")
+        assert talks.read_turns("s") == await later.read_turns("s")
+        assert turn == await later.read_turn("s", 1)
+        assert past.search("x") == await ago.search("x")
+        assert (turn,) == past.search_turns("x") == await ago.search_turns("x")
+        assert past.search_memory("x") == await ago.search_memory("x")
+        assert past.recall("s") == await ago.recall("s")
+        assert 1 == await later.redact_turns("s", through=1)
+        assert talks.turn_redactions("s") == await later.turn_redactions("s")
+        await later.aclose()
+
+    asyncio.run(main())
