@@ -66,7 +66,6 @@ CREATE TABLE sendkey (digest TEXT PRIMARY KEY, document INTEGER) WITHOUT ROWID;
 CREATE TABLE reference (scope TEXT, path TEXT, document INTEGER, PRIMARY KEY (scope, path, document)) WITHOUT ROWID;
 CREATE TABLE about (conversation TEXT, turn INTEGER, document INTEGER,
     PRIMARY KEY (conversation, turn, document)) WITHOUT ROWID;
-CREATE INDEX annotating ON about (document);
 CREATE TABLE seen (session TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE segment (first INTEGER PRIMARY KEY);
 """
@@ -81,8 +80,8 @@ _ABOUT: Final = (
     " WHERE about.conversation = ? AND turn = ? ORDER BY id"
 )
 _ANNOTATING: Final = (
-    "SELECT path, about.conversation, turn FROM document JOIN about ON document = id"
-    " WHERE scope = :scope AND (:path IS NULL OR path = :path) AND body IS NOT NULL ORDER BY path"
+    "SELECT path, body FROM document WHERE scope = :scope AND body IS NOT NULL AND standing IS NOT NULL"
+    " AND path BETWEEN coalesce(:path, '') AND coalesce(:path, char(0x10FFFF)) ORDER BY path"
 )
 _REFERRING: Final = (
     "SELECT DISTINCT document.scope, document.path FROM reference JOIN document ON document = id"
@@ -264,8 +263,10 @@ class Index:
     def annotating(self, scope: str, path: str | None) -> list[Annotated]:
         """What the message of that path is about, or all of the scope that can still be read where there is no path."""
         with self._mutex:
-            rows = self._db.execute(_ANNOTATING, {"scope": scope, "path": path}).fetchall()
-        return [Annotated(path, about, turn or None) for path, about, turn in rows]
+            rows = self._db.execute(_ANNOTATING, {"scope": scope, "path": path})
+            found = [(path, content_of(body)) for path, body in rows]
+        letters = [(path, content.letter) for path, content in found if isinstance(content, Message)]
+        return [Annotated(path, each.about, each.about_turn) for path, each in letters if each.about is not None]
 
     def sent_under(self, digest: str) -> Stream | None:
         """The message that an idempotency key sent, by the key's digest."""
@@ -343,6 +344,7 @@ class _Feeding:
         self._latest: dict[Stream, int] = {}
         self._versions: list[tuple[int, int, int, int]] = []
         self._segments: set[int] = set()
+        self._about: list[tuple[str, int, int]] = []
         self._next_id = 1 + (db.execute("SELECT max(id) FROM document").fetchone()[0] or 0)
 
     def take_in(self, commits: Iterable[Commit]) -> None:
@@ -415,11 +417,12 @@ class _Feeding:
             self._db.execute("INSERT OR IGNORE INTO sendkey VALUES (?, ?)", (key, self._ids[stream]))
 
     def _annotate(self, stream: Stream, about: str, turn: int | None) -> None:
-        self._db.execute("INSERT OR IGNORE INTO about VALUES (?, ?, ?)", (about, turn or 0, self._ids[stream]))
+        self._about.append((about, turn or 0, self._ids[stream]))
 
     def _write(self, newest: Commit) -> None:
         messages = (path for _, path in self._ids if path.startswith(MESSAGES))
         self._db.executemany(_UPSERT, [self._row(stream, content) for stream, content in self._contents.items()])
+        self._db.executemany("INSERT OR IGNORE INTO about VALUES (?, ?, ?)", self._about)
         self._db.executemany("INSERT INTO version VALUES (?, ?, ?, ?)", self._versions)
         self._db.executemany("INSERT OR IGNORE INTO segment VALUES (?)", [(first,) for first in self._segments])
         self._db.execute(
