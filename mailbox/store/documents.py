@@ -226,3 +226,10 @@ def content_of(raw: str) -> Content:
     if raw.startswith('{"series"'):
         return Series()
     return codec.link(raw) if raw.startswith('{"session"') else codec.redaction(raw)
+
+
+def kept(body: str | None, why: str | None) -> Content:
+    """The content of a document from what an index keeps of it: its body, or why there is none."""
+    if body is not None:
+        return content_of(body)
+    return Erased() if why is None else Unreadable(why)

@@ -29,11 +29,11 @@ from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.journal.recovery import BEGINNING
 from fencepost.mailbox.addresses import MESSAGES
-from fencepost.mailbox.events import Annotated, AnnotationsRedacted, Linked
+from fencepost.mailbox.events import AnnotationsRedacted, Linked
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
-from fencepost.mailbox.store import entries, texts
-from fencepost.mailbox.store.documents import Content, Document, Erased, Series, Unreadable, after, body, content_of
+from fencepost.mailbox.store import entries, notes, texts
+from fencepost.mailbox.store.documents import Content, Document, Series, Unreadable, after, body, kept
 from fencepost.mailbox.store.troubles import Unusable, translating
 from fencepost.mailbox.turns import conversation_of
 from fencepost.mailbox.views import place
@@ -64,8 +64,6 @@ CREATE TABLE version (document INTEGER, version INTEGER, segment INTEGER, offset
 CREATE TABLE link (session TEXT, scope TEXT, parent TEXT, PRIMARY KEY (session, scope, parent)) WITHOUT ROWID;
 CREATE TABLE sendkey (digest TEXT PRIMARY KEY, document INTEGER) WITHOUT ROWID;
 CREATE TABLE reference (scope TEXT, path TEXT, document INTEGER, PRIMARY KEY (scope, path, document)) WITHOUT ROWID;
-CREATE TABLE about (conversation TEXT, turn INTEGER, document INTEGER,
-    PRIMARY KEY (conversation, turn, document)) WITHOUT ROWID;
 CREATE TABLE seen (session TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE segment (first INTEGER PRIMARY KEY);
 """
@@ -74,14 +72,6 @@ _UPSERT: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET version = excluded.version,"
     " body = excluded.body, why = excluded.why, standing = excluded.standing, due = excluded.due,"
     " ready = excluded.ready"
-)
-_ABOUT: Final = (
-    "SELECT scope, path, version, body, why FROM about JOIN document ON document = id"
-    " WHERE about.conversation = ? AND turn = ? ORDER BY id"
-)
-_ANNOTATING: Final = (
-    "SELECT path, body FROM document WHERE scope = :scope AND body IS NOT NULL AND standing IS NOT NULL"
-    " AND path BETWEEN coalesce(:path, '') AND coalesce(:path, char(0x10FFFF)) ORDER BY path"
 )
 _REFERRING: Final = (
     "SELECT DISTINCT document.scope, document.path FROM reference JOIN document ON document = id"
@@ -229,7 +219,7 @@ class Index:
             row = self._db.execute(
                 "SELECT version, body, why FROM document WHERE scope = ? AND path = ?", stream
             ).fetchone()
-        return None if row is None else Document(*stream, row[0], _content(*row[1:]))
+        return None if row is None else Document(*stream, row[0], kept(*row[1:]))
 
     def versions(self, stream: Stream, after: int = 0, limit: int = -1) -> list[tuple[int, int, int]]:
         """Version, segment and first byte of the batch of each event of a document behind one, oldest first."""
@@ -253,20 +243,6 @@ class Index:
         """The messages whose context is the document of that path, or any of the scope where there is no path."""
         with self._mutex:
             return self._db.execute(_REFERRING, {"scope": scope, "path": path}).fetchall()
-
-    def annotations(self, conversation: str, turn: int | None) -> list[Document]:
-        """The messages that are about a turn of a conversation, or about all of it; the oldest first."""
-        with self._mutex:
-            rows = self._db.execute(_ABOUT, (conversation, turn or 0)).fetchall()
-        return [Document(scope, path, version, _content(*told)) for scope, path, version, *told in rows]
-
-    def annotating(self, scope: str, path: str | None) -> list[Annotated]:
-        """What the message of that path is about, or all of the scope that can still be read where there is no path."""
-        with self._mutex:
-            rows = self._db.execute(_ANNOTATING, {"scope": scope, "path": path})
-            found = [(path, content_of(body)) for path, body in rows]
-        letters = [(path, content.letter) for path, content in found if isinstance(content, Message)]
-        return [Annotated(path, each.about, each.about_turn) for path, each in letters if each.about is not None]
 
     def sent_under(self, digest: str) -> Stream | None:
         """The message that an idempotency key sent, by the key's digest."""
@@ -323,15 +299,9 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _make_tables(db: sqlite3.Connection, store: str) -> None:
-    db.executescript(f"BEGIN; {_TABLES} {entries.TABLES} {texts.TABLES} COMMIT;")
+    db.executescript(f"BEGIN; {_TABLES} {entries.TABLES} {texts.TABLES} {notes.TABLES} COMMIT;")
     beginning = attrs.astuple(BEGINNING)
     db.execute("INSERT INTO fed VALUES (?, ?, ?, ?, ?, ?, 0, '')", (store, LAYOUT, *beginning))
-
-
-def _content(body: str | None, why: str | None) -> Content:
-    if body is not None:
-        return content_of(body)
-    return Erased() if why is None else Unreadable(why)
 
 
 class _Feeding:
@@ -385,7 +355,7 @@ class _Feeding:
         row = self._db.execute("SELECT id, body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
         assert row is not None, "a stream begins with version 1"
         self._ids[stream] = row[0]
-        return _content(*row[1:])
+        return kept(*row[1:])
 
     def _note(self, stream: Stream, content: Content, event: Event) -> None:
         """What is remembered beside the documents."""
@@ -422,7 +392,7 @@ class _Feeding:
     def _write(self, newest: Commit) -> None:
         messages = (path for _, path in self._ids if path.startswith(MESSAGES))
         self._db.executemany(_UPSERT, [self._row(stream, content) for stream, content in self._contents.items()])
-        self._db.executemany("INSERT OR IGNORE INTO about VALUES (?, ?, ?)", self._about)
+        self._db.executemany(notes.ADD, self._about)
         self._db.executemany("INSERT INTO version VALUES (?, ?, ?, ?)", self._versions)
         self._db.executemany("INSERT OR IGNORE INTO segment VALUES (?)", [(first,) for first in self._segments])
         self._db.execute(

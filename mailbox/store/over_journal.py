@@ -23,7 +23,7 @@ from fencepost.mailbox.addresses import MESSAGES, REDACTIONS, SHOWN
 from fencepost.mailbox.errors import InvalidName
 from fencepost.mailbox.events import AnnotationsRedacted, Redacted, Written
 from fencepost.mailbox.records import Entry, Record, Version
-from fencepost.mailbox.store import entries, inbox, texts
+from fencepost.mailbox.store import entries, inbox, notes, texts
 from fencepost.mailbox.store.documents import Document, after, fold
 from fencepost.mailbox.store.entries import Act
 from fencepost.mailbox.store.feed import Feed
@@ -161,7 +161,8 @@ class JournalStore(Feed):
             count = sum(not each.startswith("/") for each in targets)  # the rest is no document
             act = Redacted(path, count, reason)
             erases = tuple(sorted(event.seq for events in targets.values() for event in events))
-            noted = self._index.annotating(scope, path)  # what they are about would go with what they say
+            with self._index.reading() as db:
+                noted = notes.annotating(db, scope, path)  # what they are about would go with what they say
             acts = (AnnotationsRedacted(tuple(noted)), act) if noted else (act,)
             new = tuple(NewEvent(scope, REDACTIONS, *codec.encode(each), meaning=each) for each in acts)
             expect = {(scope, each): events[-1].version if events else 0 for each, events in targets.items()}
@@ -310,7 +311,12 @@ class JournalStore(Feed):
     def annotations(self, conversation: str, turn: int | None) -> Sequence[Document]:
         """See `fencepost.mailbox.store.port.Store`."""
         self.feed()
-        return self._ask(lambda: self._index.annotations(conversation, turn))
+
+        def ask() -> Sequence[Document]:
+            with self._index.reading() as db:
+                return notes.about(db, conversation, turn)
+
+        return self._ask(ask)
 
     def search(self, name: str, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Found:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -325,11 +331,7 @@ class JournalStore(Feed):
         self.feed()
 
         def ask() -> T:
-            with self._index.reading() as db:
-                behind = texts.is_behind(db)
-            while behind:
-                with self._index.writing() as db:
-                    behind = texts.take_in(db, self._journal)
+            texts.catch_up(self._index.reading, self._index.writing, self._journal)
             with self._index.reading() as db:
                 return question(db)
 

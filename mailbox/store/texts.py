@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import attrs
 
@@ -55,6 +56,9 @@ _CHUNK: Final = 500
 SCAN_MAX: Final = 100_000
 
 
+_Opens: TypeAlias = Callable[[], AbstractContextManager[sqlite3.Connection]]
+
+
 class Text(NamedTuple):
     """What an event says, where it stands, and when that was, in microseconds since 1970."""
 
@@ -83,20 +87,33 @@ class Found:
 # --- taking in --------------------------------------------------------------------------------------
 
 
-def is_behind(db: sqlite3.Connection) -> bool:
-    """Has the index been fed anything that a search does not know yet?"""
-    query = "SELECT coalesce(max(searched.seq), -1) < max(fed.seq) FROM fed LEFT JOIN searched"
-    return bool(db.execute(query).fetchone()[0])
-
-
-def take_in(db: sqlite3.Connection, journal: Journal) -> bool:
+def catch_up(reading: _Opens, writing: _Opens, journal: Journal) -> None:
     """
-    Take in some batches of those that the index has been fed; are there more?  In a transaction that writes.
+    Take in everything that the index has been fed.
+
+    Args:
+        reading: Opens one look at the index.
+        writing: Opens one change to it.
+        journal: Where the texts are.
 
     Raises:
         JournalCorrupt: Something that the index has been fed is damaged since.
         JournalUnavailable: This SQLite cannot search.
     """
+    with reading() as db:
+        behind = _is_behind(db)
+    while behind:
+        with writing() as db:
+            behind = _take_in(db, journal)
+
+
+def _is_behind(db: sqlite3.Connection) -> bool:
+    query = "SELECT coalesce(max(searched.seq), -1) < max(fed.seq) FROM fed LEFT JOIN searched"
+    return bool(db.execute(query).fetchone()[0])
+
+
+def _take_in(db: sqlite3.Connection, journal: Journal) -> bool:
+    """Take in some batches; are there more?"""
     _make_pieces(db)
     row = db.execute("SELECT seq, digest, segment, offset FROM searched").fetchone()
     place = BEGINNING if row is None else Checkpoint(*row)
