@@ -13,6 +13,7 @@ may use which conversation is for the host to say.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -212,19 +213,20 @@ class Conversations(Caller):
 
         def attempt() -> ProjectionPage | None:
             with self._told_when_durable() as told:
-                found = [entry for _, entries in self._projections(name) for entry in entries]
+                found = [entry for event, entries in self._projections(name) for entry in _legible(event, entries)]
             return ProjectionPage(name, *turns.page(found, after, wanted)) if told.stands else None
 
         return self._until_it_stands(attempt)
 
-    def _projections(self, name: str) -> list[tuple[Event, tuple[Projection, ...]]]:
-        """Every event of that stream that was not erased, with what it says."""
-        found = []
+    def _projections(self, name: str) -> list[tuple[Event, tuple[Projection, ...] | None]]:
+        """Every event of that stream that was not erased, with what it says; None where that is not known."""
+        found: list[tuple[Event, tuple[Projection, ...] | None]] = []
         for event in self.store.events((scope_of(name), PROJECTIONS)):
-            happened = None if event.data is None else _meaning(event)
-            if happened is not None:
-                entries = happened.entries if isinstance(happened, ProjectionsAppended) else ()
-                found.append((event, entries))
+            if event.data is not None:
+                happened = None
+                with contextlib.suppress(codec.UnknownForm):
+                    happened = codec.decode(event.type, event.data)
+                found.append((event, happened.entries if isinstance(happened, ProjectionsAppended) else None))
         return found
 
     # --- erasing -----------------------------------------------------------------------------------------
@@ -271,7 +273,7 @@ class Conversations(Caller):
             telling = [
                 event
                 for event, entries in self._projections(name)
-                if not entries or any(entry.may_tell_of(number) for entry in entries for number in numbers)
+                if entries is None or any(entry.may_tell_of(number) for entry in entries for number in numbers)
             ]
             if numbers:
                 told.stands = True
@@ -334,6 +336,12 @@ def _meaning(event: Event) -> object:
         return codec.decode(event.type, event.data)
     except codec.UnknownForm as error:
         raise errors.UnsupportedDocument(scope=event.scope, path=event.stream, why=str(error)) from error
+
+
+def _legible(event: Event, entries: tuple[Projection, ...] | None) -> tuple[Projection, ...]:
+    if entries is None:
+        raise errors.UnsupportedDocument(scope=event.scope, path=event.stream, why=f"an event {event.type!r}")
+    return entries
 
 
 def _projection(entry: Projection) -> Projection:

@@ -253,3 +253,17 @@ def test_a_conversation_with_turns_is_known():
 
     assert talks.store.has_seen("s-42")
     assert not talks.store.has_seen("s-43")
+
+
+def test_a_projection_of_another_form_is_erased_with_any_turn():
+    """Nobody knows what it tells, so it is reported when read and does not outlive what it may tell."""
+    talks = door()
+    talks.append_turn("s", [])
+    new = NewEvent("conversation:s", "/projections", "projections.sung", b'{"schema":1}')
+    talks.store.append(Batch(some.NOON, "host:test", (new,)), {("conversation:s", "/projections"): 0})
+    with pytest.raises(errors.UnsupportedDocument):
+        talks.read_projections("s")
+
+    assert 1 == talks.redact_turns("s", turns=[1])
+
+    assert () == talks.read_projections("s").entries
