@@ -517,8 +517,9 @@ class Mailbox(Tracking):
         """
         Erase a message with all its versions, whatever its standing: what it said is in no file of the store any more.
 
-        Who did what to it when stays, as does its idempotency key's digest, so that the key is not used again.  The
-        act is recorded beside the message.  Doing it again is harmless and answers the same.
+        With it goes the record of whom it was shown to.  Who did what to it when stays, as does its idempotency key's
+        digest, so that the key is not used again.  The act is recorded beside the message.  Doing it again is harmless
+        and answers the same.
 
         Args:
             message_id: Which message.

@@ -34,6 +34,7 @@ from fencepost.mailbox.caller import Caller, utc_now
 from fencepost.mailbox.events import CheckpointMoved
 from fencepost.mailbox.store.changes import Change
 from fencepost.mailbox.store.checkpoints import Reached
+from fencepost.mailbox.store.documents import Erased
 from fencepost.mailbox.store.port import Store
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX
 
@@ -239,8 +240,8 @@ class Changes(Caller):
     def _at(self, name: str, stream: Stream) -> tuple[Checkpoint, int]:
         """Where a checkpoint stands, and the version of its stream."""
         document = self.store.find(stream)
-        if document is None:
-            return Checkpoint(name, 0, None, None), 0
+        if document is None or isinstance(document.content, Erased):
+            return Checkpoint(name, 0, None, None), 0 if document is None else document.version
         if not isinstance(document.content, Reached):
             why = document.why or "it is no checkpoint"
             raise errors.UnsupportedDocument(scope=document.scope, path=document.path, why=why)

@@ -148,7 +148,7 @@ def _whole(content: Content | None, event: recorded.Event, happened: Linked | Re
 
 def _beside(content: Content | None, event: recorded.Event, happened: Shown | CheckpointMoved) -> Content:
     """What is kept beside the documents after one more event."""
-    if isinstance(happened, CheckpointMoved) and (content is None or isinstance(content, Reached)):
+    if isinstance(happened, CheckpointMoved) and (content is None or isinstance(content, Reached | Erased)):
         return Reached(happened.position, event.at, event.actor)
     if isinstance(happened, Shown) and (content is None or isinstance(content, ShownTo)):
         return (content or ShownTo()).after(happened)

@@ -195,3 +195,53 @@ def test_answers(check):
     ]:
         with pytest.raises(jsonschema.ValidationError):
             check(shape, document)
+
+
+CHANGE = {
+    "id": 7,
+    "type": "state.message",
+    "scope": "user:pat",
+    "path": f"messages/{ID}",
+    "version": 2,
+    "action": "claimed",
+    "actor": "cli:pat",
+    "at": NOON,
+}
+FACT = {
+    "fact": "shown",
+    "at": NOON,
+    "actor": "hook:a",
+    "occurrence": 1,
+    "session": "one",
+    "door": "hook",
+    "outcome": None,
+}
+FACTS = {
+    "id": ID,
+    "scope": "user:pat",
+    "version": 1,
+    "status": "open",
+    "occurrence": 1,
+    "erased": False,
+    "facts": [FACT],
+}
+
+
+@pytest.mark.parametrize(
+    "shape, document",
+    [
+        ("News", {"items": [{"type": "gap", "after": 0, "through": 6}, CHANGE], "position": 7, "more": True, "end": 9}),
+        ("Change", CHANGE | {"type": "state.redaction", "path": None, "version": None, "action": "redacted"}),
+        ("Checkpoint", {"name": "indexer", "position": 0, "at": None, "actor": None}),
+        ("ReceiptFacts", FACTS),
+        ("ReceiptFacts", FACTS | {"erased": True, "status": None, "occurrence": None}),
+        ("Fact", FACT | {"fact": "finished", "session": None, "door": None, "outcome": "done"}),
+    ],
+)
+def test_answers_about_what_changed(check, shape, document):
+    """They are described: no key may be missing, and none be added, such as one with content."""
+    check(shape, document)
+    broken = [document | {"content": "secret"}, *({k: v for k, v in document.items() if k != key} for key in document)]
+    for each in broken:
+        with pytest.raises(jsonschema.ValidationError):
+            check(shape, each)

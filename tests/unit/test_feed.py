@@ -170,6 +170,20 @@ def test_a_checkpoint_is_on_record(store, root):
     assert ("one", 2, "host:indexer") == (found.name, found.position, found.actor)
 
 
+def test_an_erased_checkpoint_begins_anew(store):
+    """Where its reader was is gone, and it can be moved again."""
+    sent(store, 3)
+    feed = Changes(store, MOUNTS)
+    feed.advance("one", 2)
+    store.redact("feed:checkpoints", None, at=utc_now(), actor="host:test")
+
+    assert 0 == feed.checkpoint("one").position
+    assert 1 == feed.advance("one", 1).position
+    with pytest.raises(errors.MovesBack):
+        feed.advance("one", 0)
+    assert ["state.redaction"] == [item.type for item in Changes(store, None).poll(3).items]
+
+
 def test_a_store_that_is_only_read_tells_its_feed(store, root):
     """Gap included."""
     kept_from = trimmed(store)
