@@ -10,8 +10,8 @@ Where does my test go?
 One promise a test, and its docstring is the promise.  A test that would sleep waits for a thing that happened
 instead; a test that needs the time hands in a clock.
 
-Hypothesis tries as many inputs as the profile in $FENCEPOST_HYPOTHESIS_PROFILE says: `dev` (the default of a bare
-pytest), `ci` (the default of tox) or `soak`.
+Hypothesis tries as many inputs as the profile in $FENCEPOST_HYPOTHESIS_PROFILE says: `dev` (the default), `ci` (of
+`tox -e property`) or `soak`.
 
 A test that this machine cannot run is skipped, unless $FENCEPOST_REQUIRE is `all`: then it fails.
 """
