@@ -31,10 +31,9 @@ from fencepost.journal.event import Commit
 from fencepost.journal.file import FileJournal
 from fencepost.journal.reader import FileReader
 from fencepost.journal.recovery import end_at
-from fencepost.journal.root import JOURNAL, STORE_FILE, TORN
+from fencepost.journal.root import JOURNAL, MANIFEST, STORE_FILE, TORN
 from fencepost.journal.segments import segment_name
 
-MANIFEST: Final = "manifest.json"
 #: The form of the manifest that is written and understood here.
 MANIFEST_FORMAT: Final = 1
 _STAGE: Final = ".staged-"

@@ -216,6 +216,13 @@ class ReadOnlyStore(JournalError):
     path: str
 
 
+class ExportIsReadOnly(ReadOnlyStore):
+    """The folder is an export, which is what its manifest says as long as nobody writes to it."""
+
+    code = "export_is_read_only"
+    sentence = "{path} is an export and is only read: import it into a store of its own to go on with it"
+
+
 class ForkedHandle(JournalError):
     """A forked child used the handle that its parent opened."""
 

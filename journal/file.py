@@ -26,7 +26,6 @@ from fencepost.journal.errors import (
     ForkedHandle,
     JournalConflict,
     JournalCorrupt,
-    JournalError,
     NotAStore,
     SyncFailed,
 )
@@ -144,8 +143,6 @@ class FileJournal:
 
     def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
         """Append a batch whole, and return once it is durable; see `fencepost.journal.port.Journal`."""
-        with contextlib.suppress(JournalError):  # whatever it is, it is met again under the lock
-            self.refresh()  # reading what others wrote keeps nobody waiting here
         with self.locked():
             commit = self._append_locked(batch, expect)
             place, epoch = self._known, self._watermark.epoch

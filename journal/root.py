@@ -24,7 +24,7 @@ import attrs
 import orjson
 
 from fencepost.journal.disk import Disk, write_whole
-from fencepost.journal.errors import NewerStore, NoStore, NotAStore
+from fencepost.journal.errors import ExportIsReadOnly, NewerStore, NoStore, NotAStore
 
 #: The layout of a root that is written and understood here.
 ROOT_FORMAT: Final = 1
@@ -32,6 +32,8 @@ STORE_LOCK: Final = ".store.lock"
 SYNC_LOCK: Final = ".sync.lock"
 STORE_FILE: Final = "store.json"
 WATERMARK: Final = "watermark"
+#: What is in a root that is a copy, and says what the copy must be; see `fencepost.journal.copying`.
+MANIFEST: Final = "manifest.json"
 JOURNAL: Final = "journal"
 TORN: Final = "torn"
 #: How the names of the files begin that hold what was folded from the events.
@@ -111,7 +113,10 @@ def make_root(root: str, disk: Disk) -> None:
     Raises:
         NotAStore: The path is taken by something that is neither a store nor empty.
         OSError: The folder cannot be made.
+        ExportIsReadOnly: It is a copy, and not to be written to.
     """
+    if os.path.lexists(os.path.join(root, MANIFEST)) and os.path.lexists(os.path.join(root, STORE_FILE)):
+        raise ExportIsReadOnly(path=root)
     missing = []
     folder = root
     while not os.path.isdir(folder):

@@ -441,10 +441,10 @@ class MemoryConflict(RefusedDocument):
 
 
 class RedactedDocument(RefusedDocument):
-    """The content of the document was erased, so nobody can be referred to it."""
+    """The content of the document was erased, so nobody can be referred to it, and it cannot be moved."""
 
     code = "redacted_document"
-    sentence = "document {path} in {scope} was redacted, and nothing can refer to it: name another, or none"
+    sentence = "document {path} in {scope} was redacted, and there is nothing left to refer to or to move: name another"
     wire_code = "memory_document_not_found"
 
 

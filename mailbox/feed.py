@@ -20,7 +20,7 @@ was further back is told so, by a gap.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -36,6 +36,7 @@ from fencepost.mailbox.store.changes import Change
 from fencepost.mailbox.store.checkpoints import Reached
 from fencepost.mailbox.store.documents import Erased
 from fencepost.mailbox.store.port import Store
+from fencepost.mailbox.turns import conversation_of
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX
 
 #: How often a poll that waits looks at the shared watermark, which is memory and not disk.
@@ -91,13 +92,21 @@ class Checkpoint:
     actor: str | None
 
 
+class _WithConversations(frozenset[str]):
+    """Some scopes, and those of all conversations."""
+
+    def __contains__(self, scope: object) -> bool:
+        return super().__contains__(scope) or (isinstance(scope, str) and conversation_of(scope) is not None)
+
+
 class Changes(Caller):
     """
     The feed of one caller: a store, the scopes it may see, and who it is.  Threads may share it.
 
     Args:
         store: What is followed; see `open_store`.
-        mounts: The scopes whose changes are told; None for every scope of the store, as whoever operates it sees it.
+        mounts: The scopes whose changes are told, and those of conversations, for which mounts do not matter; None for
+            every scope of the store, as whoever operates it sees it.
         actor: Who moves checkpoints, as the transport knows it: `kind:id`.
         clock: Gives the time, aware, in UTC.
 
@@ -184,10 +193,11 @@ class Changes(Caller):
         found = self.store.changes(position, wanted, scopes, EVENTS_MAX)
         return News((*items, *found.changes), found.position, found.more, end)
 
-    def _scopes(self, target: str | None) -> tuple[str, ...]:
+    def _scopes(self, target: str | None) -> Collection[str]:
         if self._everywhere and target is not None:
             return (shapes.scope(target, "target"),)
-        return self.mounts.readable(target)
+        mounted = self.mounts.readable(target)
+        return mounted if target is not None else _WithConversations(mounted)
 
     # --- checkpoints --------------------------------------------------------------------------------------
 

@@ -316,6 +316,7 @@ class Documents(Caller):
 
         Raises:
             UnknownDocument: The source is not there, or not any more.
+            RedactedDocument: The source was erased, so that there is nothing to move.
             MemoryConflict: A document stands at the destination, or the source is at another version.
             UnsupportedDocument, BadInput, JournalError: As for `write`.
         """
@@ -331,7 +332,10 @@ class Documents(Caller):
     ) -> MemoryDocument | None:
         with self._told_when_durable() as told:
             here, there = self._standing(source), self._standing(destination)
-            event = Written(here.there().content)
+            record = here.there()
+            if record.redacted:
+                raise errors.RedactedDocument(scope=here.scope, path=here.path)
+            event = Written(record.content)
             here.expect(expected)
             if there.live:
                 raise there.conflict("target_occupied", 0)

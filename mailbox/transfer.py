@@ -20,7 +20,6 @@ import attrs
 
 from fencepost.journal.audit import Head, verify
 from fencepost.journal.copying import (
-    MANIFEST,
     Manifest,
     check_copy,
     check_target,
@@ -35,7 +34,7 @@ from fencepost.journal.event import Batch, Commit, NewEvent
 from fencepost.journal.file import FileJournal
 from fencepost.journal.port import Stream
 from fencepost.journal.reader import FileReader
-from fencepost.journal.root import STORE_LOCK, SYNC_LOCK, WATERMARK
+from fencepost.journal.root import MANIFEST, STORE_LOCK, SYNC_LOCK, WATERMARK
 from fencepost.mailbox import codec, foreign
 from fencepost.mailbox.addresses import REDACTIONS
 from fencepost.mailbox.digest import replay_digest

@@ -266,7 +266,7 @@ def _print_events(events: Sequence[Event] | deque[Event], *, as_json: bool) -> N
 @json_flag
 @click.option("--until", metavar="SEQ|TIME", help="As of this event or time; now where none is given.")
 @click.option("--message-id", metavar="UUID", help="Only this message.")
-@click.option("--path", metavar="PATH", help="Or only what stands under this path, in whatever scope.")
+@click.option("--path", metavar="PATH", help="Or only the document of exactly this path, in whatever scope.")
 @click.option("--diff", nargs=2, metavar="A B", help="What changed between two events or times.")
 def replay(
     root: str | None,

@@ -198,8 +198,9 @@ def redact(
     """
     Erase what a document says, with all its versions. It cannot be brought back.
 
-    Afterwards no file of the store holds it. Who wrote when stays on record, and so does that it was erased. Copies
-    that were made of the store hold it still.
+    Afterwards no file of the store holds what stood at this path. Who wrote when stays on record, and so does that it
+    was erased. Each path keeps its own versions: what was moved here is erased at its old path too only by another
+    redact. Copies that were made of the store hold it still.
 
     \b
     fencepost memory redact /project/notes/plan.md --reason "It held a password"

@@ -89,7 +89,7 @@ def _answer(where: Where, done: str, receipt: Receipt) -> None:
     *_times,
     click.option("--idempotency-key", metavar="KEY", help="Repeating with the same key and content sends once."),
     click.option("--context", metavar="PATH", help="The mounted path of a document that it is about."),
-    click.option("--context-version", metavar="N", help="The version of it that you have seen [the latest]."),
+    click.option("--context-version", metavar="N", help="Refuse unless this is its version now [not checked]."),
     click.option("--change-id", metavar="ID", help="What you call the change. Nobody verifies it."),
 )
 @storage

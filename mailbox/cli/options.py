@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from fencepost.journal.errors import ErasureUnfinished, JournalFull, JournalUnavailable, NoStore
+from fencepost.journal.errors import ErasureUnfinished, ExportIsReadOnly, JournalFull, JournalUnavailable, NoStore
 from fencepost.mailbox import errors, shapes
 from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
@@ -136,10 +136,10 @@ class Where:
     def _open(self, root: str, *, to_read: bool) -> JournalStore:
         try:
             return file_store(root)
-        except (ErasureUnfinished, JournalFull, JournalUnavailable):
+        except (ErasureUnfinished, ExportIsReadOnly, JournalFull, JournalUnavailable):
             if not to_read:
                 raise
-            return reading_store(root)  # a read-only copy or a full disk: fold it in memory
+            return reading_store(root)  # an export, a read-only copy or a full disk: fold it in memory
 
 
 def _mount(text: str) -> Mount:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 
 HOME_VARIABLE = "FENCEPOST_HOME"
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_MARKS = "._-"
 
 
 def home() -> str:
@@ -19,9 +19,9 @@ def home() -> str:
 
 
 def slug(text: str) -> str:
-    """A name made of letters, digits, dots, dashes and underscores; other characters become dashes."""
-    plain = "".join(character if character in _PLAIN else "-" for character in text).strip("-.")
-    return plain[:100] or "unnamed"
+    """A name made of letters and digits of any script, dots, dashes and underscores; the rest becomes dashes."""
+    plain = "".join(each if each.isalnum() or each in _MARKS else "-" for each in text).strip("-.")
+    return plain[:60] or "unnamed"  # 200 bytes at most, as for any name
 
 
 def login() -> str:

@@ -113,7 +113,7 @@ def standing(message: Message, now: datetime) -> str:
 
 
 def print_inbox(found: Inbox, now: datetime, *, searched: str) -> None:
-    """Two lines for each message, what to name it by and what it says; or that there is nothing."""
+    """Three lines for each message: what to name it by, who wants what, and what it says; or that there is nothing."""
     if not found.items:
         click.echo(f"Nothing pending in {visible(searched)}.")
     columns = shutil.get_terminal_size().columns
@@ -122,6 +122,9 @@ def print_inbox(found: Inbox, now: datetime, *, searched: str) -> None:
         when = relative(message.due_at, now)
         click.secho(f"{message.id}  occurrence {message.occurrence}", bold=True, nl=False)
         click.echo(f"  {when}  {clip(standing(message, now), 40)}")
+        kind = "work" if message.letter.actionable else "information"
+        sender = message.letter.source or message.letter.actor
+        click.echo(f"    {kind} from {visible(sender)}, in {visible(message.letter.scope)}")
         click.echo(f"    {clip(message.letter.body, max(columns - 4, 40))}")
     print_unsupported(found.unsupported)
 

@@ -53,6 +53,12 @@ def test_what_was_erased_cannot_be_referred_to(shell, plan):
     shell.refused("redacted_document", "messages", "send", "--body", "x", "--context", PLAN)
 
 
+def test_what_was_erased_cannot_be_moved(shell, plan):
+    """Elsewhere it would look as if it had been empty."""
+    shell.ask("Redaction", "memory", "redact", PLAN)
+    shell.refused("redacted_document", "memory", "rename", PLAN, "/project/elsewhere.md")
+
+
 def test_erasing_again_answers_the_same(shell, plan):
     """And is on record once more."""
     first = shell.ask("Redaction", "memory", "redact", PLAN, "--reason", "A password.")

@@ -248,3 +248,17 @@ def test_a_store_of_the_reference_implementation_is_imported(shell):
 
     assert (None, 2, 1) == (done["head"], done["versions"], done["documents"])
     assert "two" == shell.ask("MemoryDocument", "memory", "read", "/project/plan", *root)["content"]
+
+
+def test_an_export_stays_importable_whatever_is_asked_of_it(shell, filled):
+    """It is only read: no question leaves anything in it, and nothing can be written to it."""
+    done = export(shell)
+    root = ("--root", str(shell.here / "export"))
+    before = {path: path.read_bytes() for path in (shell.here / "export").rglob("*") if path.is_file()}
+    shown(shell, *root)
+    for words in (["turns", "read", "s"], ["changes", "poll"], ["messages", "receipts", "--message-id", filled["id"]]):
+        said(shell, *words, *root)
+    shell.refused("export_is_read_only", "messages", "send", "--body", "x", *root)
+
+    assert before == {path: path.read_bytes() for path in (shell.here / "export").rglob("*") if path.is_file()}
+    assert done == shell.ask("Transfer", "import", str(shell.here / "export"), "--root", str(shell.home / "restored"))

@@ -32,7 +32,8 @@ def naive(events, scopes=None):
     found = []
     for event in events:
         silent = event.stream.startswith(SILENT)
-        if silent or (scopes is not None and event.scope not in scopes):
+        told = scopes is None or event.scope in scopes or event.scope.startswith("conversation:")
+        if silent or not told:
             continue
         path, version, action = event.stream, event.version, event.type.split(".")[-1]
         if event.stream == "/redactions":
