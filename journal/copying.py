@@ -25,12 +25,13 @@ import attrs
 import orjson
 
 from fencepost.journal.audit import Head, Report, verify
-from fencepost.journal.disk import Disk, failure
+from fencepost.journal.disk import Disk, failure, open_file
 from fencepost.journal.errors import CopyDamaged, JournalUnavailable, NotACopy, TargetOccupied
 from fencepost.journal.event import Commit
 from fencepost.journal.file import FileJournal
+from fencepost.journal.lock import lock_folder
 from fencepost.journal.reader import FileReader
-from fencepost.journal.recovery import end_at
+from fencepost.journal.recovery import end_at, find_end
 from fencepost.journal.root import JOURNAL, MANIFEST, STORE_FILE, TORN
 from fencepost.journal.segments import segment_name
 
@@ -128,7 +129,7 @@ def read_manifest(folder: str) -> Manifest:
     """
     path = os.path.join(folder, MANIFEST)
     try:
-        with open(path, "rb") as handle:
+        with open_file(path) as handle:
             fields = orjson.loads(handle.read())
         if fields["format"] != MANIFEST_FORMAT:
             raise NotACopy(path=folder, why=f"its manifest has format {fields['format']!r}")
@@ -165,7 +166,7 @@ def check_copy(folder: str, *, each: Callable[[Commit], None] | None = None) -> 
     folder = os.path.abspath(folder)
     manifest = read_manifest(folder)
     names = {each.name for each in manifest.files}
-    if STORE_FILE not in names or not all(map(_is_ours, names)):
+    if STORE_FILE not in names or len(names) != len(manifest.files) or not all(map(_is_ours, names)):
         raise NotACopy(path=folder, why=f"its {MANIFEST} names files that no copy has")
     for file in manifest.files:
         try:
@@ -235,21 +236,37 @@ def check_target(root: str) -> None:
 
 @contextlib.contextmanager
 def staged(target: str, disk: Disk) -> Iterator[str]:
-    """A new folder beside the target, which goes unless it becomes the target."""
+    """
+    A new folder beside the target, which goes unless it becomes the target.
+
+    It is locked as long as whoever makes it lives, so that what a dead one has left can be told from what is made now.
+    """
     parent, name = os.path.split(target)
     try:
         os.makedirs(parent, exist_ok=True)
         for left in disk.names(parent):
             if left.startswith(f".{name}{_STAGE}"):
-                shutil.rmtree(os.path.join(parent, left), ignore_errors=True)  # of a copy that was interrupted
+                _remove_left(os.path.join(parent, left))
         stage = os.path.join(parent, f".{name}{_STAGE}{secrets.token_hex(4)}")
         disk.make_folder(stage)
+        lock = lock_folder(stage)
         try:
             yield stage
         finally:
             shutil.rmtree(stage, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
     except OSError as error:
         raise failure(error, target) from error
+
+
+def _remove_left(path: str) -> None:
+    """Remove a stage whose maker is dead."""
+    with contextlib.suppress(OSError):  # it has become the target, or somebody else is removing it
+        lock = lock_folder(path)
+        if lock is not None:
+            shutil.rmtree(path, ignore_errors=True)
+            os.close(lock)
 
 
 def put_in_place(stage: str, target: str, disk: Disk) -> None:
@@ -278,7 +295,7 @@ def _put_in_place_of_store(stage: str, root: str, disk: Disk) -> None:
     journal = FileJournal(root, disk=disk)
     with contextlib.closing(journal):
         with journal.locked():
-            if journal.refresh():
+            if find_end(journal.segments, None, 0).place.seq:
                 raise TargetOccupied(path=root, why="it was filled meanwhile")
             aside = f"{stage}-replaced"
             disk.rename(root, aside)
@@ -328,7 +345,7 @@ def _empty(stage: str) -> None:
 
 
 def _copy_file(source: str, target: str, size: int | None, disk: Disk) -> None:
-    with open(source, "rb") as handle:
+    with open_file(source) as handle:
         _write(target, handle.read() if size is None else handle.read(size), disk)
 
 
@@ -344,7 +361,7 @@ def _write(path: str, data: bytes, disk: Disk) -> None:
 def _described(folder: str, name: str) -> CopiedFile:
     digest = hashlib.sha256()
     size = 0
-    with open(os.path.join(folder, name), "rb") as handle:
+    with open_file(os.path.join(folder, name)) as handle:
         while piece := handle.read(_PIECE_BYTES):
             digest.update(piece)
             size += len(piece)

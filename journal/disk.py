@@ -15,6 +15,7 @@ import os
 import secrets
 import stat
 import sys
+from typing import BinaryIO
 
 from fencepost.journal.errors import FencepostError, JournalFull, JournalUnavailable
 
@@ -32,6 +33,23 @@ def failure(error: OSError, path: str) -> FencepostError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return JournalFull(path=path)
     return JournalUnavailable(path=path, why=error.strerror or str(error))
+
+
+def open_file(path: str) -> BinaryIO:
+    """
+    A file of somebody else's, to be read; a pipe or a device in its place would be waited for without end.
+
+    Raises:
+        OSError: It is no regular file, or cannot be opened.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", path)
+        return open(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
 
 
 class Disk:

@@ -171,6 +171,22 @@ class FileLock:
         self._drop()
 
 
+def lock_folder(path: str) -> int | None:
+    """
+    A descriptor of a folder, which keeps it locked as long as it is open; None where somebody else holds the lock.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _flock(fd, _TRY)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
 def describe_process(pid: int) -> str:
     """A process in words, as far as the system tells."""
     try:

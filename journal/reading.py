@@ -58,12 +58,12 @@ def read_commits(
             # The last frame of the chunk was cut short; one that is longer than a chunk needs the whole rest.
             size = _CHUNK_BYTES if offset else None
         else:
-            place, erased = yield from _careful(segments, place, erased)
+            place, erased = yield from _careful(segments, place, erased, through)
             size = _CHUNK_BYTES
 
 
 def _careful(
-    segments: Segments, place: Checkpoint, erased: frozenset[int]
+    segments: Segments, place: Checkpoint, erased: frozenset[int], through: int
 ) -> Generator[Commit, None, tuple[Checkpoint, frozenset[int]]]:
     """
     What stands where no plain good frame does: the end of a segment, an erased slot, or damage.
@@ -80,7 +80,10 @@ def _careful(
         raise JournalCorrupt(file=segments.path(place.segment), offset=place.offset, why=why)
     erased |= erased_since(segments, place.segment)
     found = scan(buffer, place, more_follows=bool(following), erased=erased)
-    yield from found.commits
+    for commit in found.commits:
+        yield commit
+        if commit.seq >= through:
+            return commit.end, erased  # what stands behind it may not be durable
     if not found.commits:
         why = found.why if found.tail is not Tail.CLEAN else "it is not what was written"
         raise JournalCorrupt(file=segments.path(place.segment), offset=place.offset, why=why)

@@ -43,6 +43,10 @@ INDEX: Final = "index-"
 _OURS: Final = frozenset((STORE_LOCK, SYNC_LOCK, JOURNAL, WATERMARK))
 
 
+#: Each erasure and each new index takes the next one, so nobody comes near it.
+_GENERATION_MAX: Final = 2**53
+
+
 @attrs.frozen
 class Identity:
     """
@@ -90,7 +94,10 @@ def read_identity(root: str) -> Identity:
             raise NewerStore(path=root, found=found, known=ROOT_FORMAT)
         if found != ROOT_FORMAT:
             raise NotAStore(path=root, why=f"store.json has format {found!r}")
-        return Identity(str(uuid.UUID(fields["id"])), int(fields["generation"]), bytes.fromhex(fields["key"]), file)
+        generation = fields["generation"]
+        if type(generation) is not int or not 0 <= generation <= _GENERATION_MAX:
+            raise NotAStore(path=root, why=f"store.json has generation {str(generation)[:40]}")
+        return Identity(str(uuid.UUID(fields["id"])), generation, bytes.fromhex(fields["key"]), file)
     except (FileNotFoundError, NotADirectoryError) as error:
         if not os.path.lexists(root):
             raise NoStore(path=root, why="it does not exist") from error

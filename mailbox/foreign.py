@@ -27,13 +27,25 @@ from urllib.parse import unquote
 import attrs
 import orjson
 
+from fencepost.journal.disk import open_file
 from fencepost.journal.errors import BadInput
-from fencepost.mailbox import codec, shapes, times
+from fencepost.mailbox import chat, codec, shapes, times
 from fencepost.mailbox.addresses import LINKS, MESSAGES, REDACTIONS, link_path
 from fencepost.mailbox.errors import ForeignDamaged
-from fencepost.mailbox.events import Deleted, Event, Linked, Redacted, Rewritten, Written
+from fencepost.mailbox.events import (
+    Deleted,
+    Event,
+    Linked,
+    ProjectionsAppended,
+    Redacted,
+    Rewritten,
+    TurnAppended,
+    TurnsRedacted,
+    Written,
+)
 from fencepost.mailbox.infer import infer
 from fencepost.mailbox.message import Message
+from fencepost.mailbox.turns import PROJECTIONS, TURNS, Projection, ProjectionKind, by_turn, scope_of
 
 #: The form of a row that is understood here.
 _FORMAT: Final = 1
@@ -77,6 +89,8 @@ def rows(folder: str) -> list[Row]:
     for scope, where in _scopes(folder):
         found += _documents(scope, where)
         found.append(list(_redactions(scope, where)))
+    for conversation, where in _conversations(folder):
+        found += _talk(conversation, where)
     return sorted((row for stream in found for row in stream), key=_order(found))
 
 
@@ -120,7 +134,10 @@ def _documents(scope: str, where: str) -> Iterator[list[Row]]:
         if path.startswith(_SESSIONS) and stream and isinstance(stream[-1].event, Written):
             continued += _continued(stream[-1], path.removeprefix(_SESSIONS))
         yield stream
-    yield from ([row] for row in continued if row.stream not in linked)
+    for row in continued:
+        if row.stream not in linked:
+            linked.add(row.stream)
+            yield [row]
     for path, file in _files(os.path.join(where, "documents"), ".md"):
         if path not in histories:
             raise ForeignDamaged(file=file, line=1, why="its versions are missing")
@@ -136,10 +153,13 @@ def _versions(scope: str, path: str, versions: list[dict[str, Any]], file: str) 
     message: Message | None = None
     for number, fields in enumerate(versions, 1):
         with _Reading(file, number) as reading:
-            reading.expect(fields["path"] == path and fields["version"] == number, "it is not the next version")
+            this = (path, number, int)
+            reading.expect(
+                (fields["path"], fields["version"], type(fields["version"])) == this, "it is not the next version"
+            )
             action, content, erased = fields["action"], fields["content"], bool(fields.get("redacted", False))
             reading.expect(action in ("created", "modified", "deleted"), f"an action {action!r}")
-            reading.expect(isinstance(content, str), "its content is no text")
+            shapes.text(content, "content", shapes.BODY_BYTES_MAX)
             row = Row(*_who(fields), scope, path, Written(content), erased)
             if path.startswith(MESSAGES):
                 event, message = _said(message, "" if action == "deleted" else content)
@@ -171,9 +191,17 @@ def _continued(document: Row, session: str) -> Iterator[Row]:
     assert isinstance(document.event, Written)
     for found in _CONTINUES.finditer(document.event.content):
         for parent in re.split(r"[\s,\[\]\"']+", found[1]):
-            if parent and parent != session:
-                link = Linked(shapes.name(session, "session"), shapes.name(parent, "continues"))
-                yield Row(document.at, document.actor, document.scope, link_path(session, parent), link)
+            if parent == session or not (_is_name(session) and _is_name(parent)):
+                continue  # the text is free, and only names are continued
+            yield Row(document.at, document.actor, document.scope, link_path(session, parent), Linked(session, parent))
+
+
+def _is_name(text: str) -> bool:
+    try:
+        shapes.name(text, "continues")
+    except BadInput:
+        return False
+    return True
 
 
 def _redactions(scope: str, where: str) -> Iterator[Row]:
@@ -181,7 +209,62 @@ def _redactions(scope: str, where: str) -> Iterator[Row]:
     for number, fields in enumerate(_lines(file, missing=True), 1):
         with _Reading(file, number):
             at, actor = times.parse(fields["ts"], "ts"), shapes.actor(fields["actor"])
-            yield Row(at, actor, scope, REDACTIONS, Redacted(fields["path"], int(fields["count"])))
+            path = None if fields["path"] is None else shapes.text(fields["path"], "path", shapes.PATH_BYTES_MAX)
+            yield Row(at, actor, scope, REDACTIONS, Redacted(path, shapes.whole_number(fields["count"], "count", 0)))
+
+
+# --- conversations -----------------------------------------------------------------------------------------------
+
+
+def _conversations(folder: str) -> Iterator[tuple[str, str]]:
+    """Each conversation, and its folder."""
+    where = os.path.join(folder, _CONVERSATIONS)
+    for name in sorted(os.listdir(where)) if os.path.isdir(where) else ():
+        inside = os.path.join(where, name)
+        if os.path.isdir(inside) and not name.startswith("."):
+            conversation = unquote(name)
+            _well_formed(inside, lambda conversation=conversation: shapes.name(conversation, "conversation"))
+            yield conversation, inside
+
+
+def _talk(conversation: str, where: str) -> Iterator[list[Row]]:
+    """The turns of a conversation, its projections, and what was erased of it."""
+    scope = scope_of(conversation)
+    said = list(_turns(scope, os.path.join(where, "turns.jsonl")))
+    yield said
+    yield list(_projections(scope, os.path.join(where, "projections.jsonl"), said))
+    yield list(_erased_turns(scope, os.path.join(where, "redactions.jsonl")))
+
+
+def _turns(scope: str, file: str) -> Iterator[Row]:
+    for number, fields in enumerate(_lines(file, missing=True), 1):
+        with _Reading(file, number) as reading:
+            reading.expect((fields["turn"], type(fields["turn"])) == (number, int), "it is not the next turn")
+            erased = fields.get("redacted", False) is True
+            event = TurnAppended(() if erased else chat.turn(fields["messages"]))
+            yield Row(*_who(fields), scope, TURNS, event, erased)
+
+
+def _projections(scope: str, file: str, said: list[Row]) -> Iterator[Row]:
+    """They have no times of their own: each came when the turn was there at which it stands."""
+    entries: list[Projection] = []
+    for number, fields in enumerate(_lines(file, missing=True), 1):
+        with _Reading(file, number) as reading:
+            turn = shapes.whole_number(fields["turn"], "turn", 1)
+            reading.expect(turn <= len(said), "there is no such turn")
+            kind = shapes.choice(fields["kind"], "kind", ProjectionKind).value
+            text = shapes.text(fields["text"], "text", shapes.BODY_BYTES_MAX)
+            entries.append(Projection(turn, kind, text, shapes.whole_number(fields.get("span", 1), "span", 1)))
+    for run in by_turn(entries):
+        turn_row = said[run[0].turn - 1]
+        yield Row(turn_row.at, turn_row.actor, scope, PROJECTIONS, ProjectionsAppended(run))
+
+
+def _erased_turns(scope: str, file: str) -> Iterator[Row]:
+    for number, fields in enumerate(_lines(file, missing=True), 1):
+        with _Reading(file, number):
+            turns = tuple(shapes.whole_number(turn, "turn", 1) for turn in fields["turns"])
+            yield Row(*_who(fields), scope, REDACTIONS, TurnsRedacted(turns))
 
 
 # --- files and lines -------------------------------------------------------------------------------------------
@@ -232,7 +315,7 @@ def _files(folder: str, suffix: str) -> Iterator[tuple[str, str]]:
 def _lines(file: str, *, missing: bool = False) -> Iterator[dict[str, Any]]:
     """The JSON objects of a file, one on each line."""
     try:
-        with open(file, "rb") as handle:
+        with open_file(file) as handle:
             for number, line in enumerate(handle, 1):
                 with _Reading(file, number) as reading:
                     fields = orjson.loads(line)
@@ -242,4 +325,6 @@ def _lines(file: str, *, missing: bool = False) -> Iterator[dict[str, Any]]:
                 yield fields
     except FileNotFoundError:
         if not missing:
-            raise
+            raise ForeignDamaged(file=file, line=0, why="it is gone") from None
+    except OSError as error:
+        raise ForeignDamaged(file=file, line=0, why=error.strerror or str(error)) from error

@@ -14,7 +14,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -38,7 +38,8 @@ from fencepost.journal.root import MANIFEST, STORE_LOCK, SYNC_LOCK, WATERMARK
 from fencepost.mailbox import codec, foreign
 from fencepost.mailbox.addresses import REDACTIONS
 from fencepost.mailbox.digest import replay_digest
-from fencepost.mailbox.events import Redacted
+from fencepost.mailbox.events import Redacted, TurnsRedacted
+from fencepost.mailbox.turns import TURNS
 
 
 @attrs.frozen
@@ -145,6 +146,9 @@ def _import_foreign(
     return Transfer(None, report.events, report.erased, **facts)
 
 
+_WHY: Final = "It had been erased where it was imported from."
+
+
 class _Unsynced(Disk):
     """While a store is staged nobody relies on it, so its files are synced once, at the end."""
 
@@ -170,21 +174,17 @@ def _build(found: Sequence[foreign.Row], stage: str) -> None:
     journal = FileJournal(stage, disk=disk)
     with contextlib.closing(journal):
         versions: dict[Stream, int] = {}
-        to_erase: dict[Stream, list[int]] = {}
+        to_erase: dict[Stream, dict[int, int]] = {}
         for row in found:
             stream = (row.scope, row.stream)
             erases = _due(row, to_erase)
-            event = NewEvent(*stream, *codec.encode(row.event))
-            commit = journal.append(Batch(row.at, row.actor, (event,), erases), {stream: versions.get(stream, 0)})
-            versions[stream] = commit.events[-1].version
+            commit = _record(journal, row, stream, versions, erases)
             if row.erased:
-                to_erase.setdefault(stream, []).append(commit.seq)
-        for (scope, path), seqs in sorted(to_erase.items()):  # the source does not say when
-            act = Redacted(path, 1, "It had been erased where it was imported from.")
-            stream = (scope, REDACTIONS)
-            event = NewEvent(*stream, *codec.encode(act))
-            batch = Batch(found[-1].at, "host:import", (event,), tuple(seqs))
-            versions[stream] = journal.append(batch, {stream: versions.get(stream, 0)}).events[-1].version
+                to_erase.setdefault(stream, {})[versions[stream]] = commit.seq
+        for (scope, path), places in sorted(to_erase.items()):  # the source does not say when, nor by whom
+            act = TurnsRedacted(tuple(places), _WHY) if path == TURNS else Redacted(path, 1, _WHY)
+            row = foreign.Row(found[-1].at, "host:import", scope, REDACTIONS, act)
+            _record(journal, row, (scope, REDACTIONS), versions, tuple(places.values()))
     for name in (STORE_LOCK, SYNC_LOCK, WATERMARK):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(stage, name))
@@ -197,12 +197,27 @@ def _build(found: Sequence[foreign.Row], stage: str) -> None:
                 os.close(fd)
 
 
-def _due(row: foreign.Row, to_erase: dict[Stream, list[int]]) -> tuple[int, ...]:
+def _record(
+    journal: FileJournal, row: foreign.Row, stream: Stream, versions: dict[Stream, int], erases: tuple[int, ...]
+) -> Commit:
+    event = NewEvent(*stream, *codec.encode(row.event))
+    commit = journal.append(Batch(row.at, row.actor, (event,), erases), {stream: versions.get(stream, 0)})
+    versions[stream] = commit.events[-1].version
+    return commit
+
+
+def _due(row: foreign.Row, to_erase: dict[Stream, dict[int, int]]) -> tuple[int, ...]:
     """What a redaction of the source has erased of what was recorded so far."""
-    if not isinstance(row.event, Redacted):
-        return ()
-    streams = [each for each in to_erase if each[0] == row.scope and row.event.path in (None, each[1])]
-    return tuple(sorted(seq for stream in streams for seq in to_erase.pop(stream)))
+    found: list[int] = []
+    if isinstance(row.event, Redacted):
+        for stream in [each for each in to_erase if each[0] == row.scope and row.event.path in (None, each[1])]:
+            found += to_erase.pop(stream).values()
+    elif isinstance(row.event, TurnsRedacted):
+        there = to_erase.get((row.scope, TURNS), {})
+        found += [there.pop(turn) for turn in row.event.turns if turn in there]
+        if not there:
+            to_erase.pop((row.scope, TURNS), None)
+    return tuple(sorted(found))
 
 
 def _facts(copy: FileReader) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 import attrs
 
 from fencepost.journal.errors import JournalUnavailable
-from fencepost.journal.event import Checkpoint, Event
+from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Journal
 from fencepost.journal.recovery import BEGINNING
 from fencepost.mailbox import chat, codec, matching
@@ -100,36 +100,47 @@ def catch_up(reading: _Opens, writing: _Opens, journal: Journal) -> None:
         JournalCorrupt: Something that the index has been fed is damaged since.
         JournalUnavailable: This SQLite cannot search.
     """
-    with reading() as db:
-        behind = _is_behind(db)
-    while behind:
+    while True:
+        with reading() as db:
+            place, stop = _stretch(db)
+        if place is not None and place.seq >= stop:
+            return
+        # The journal is read while nothing of the index is held: whoever erases holds the journal and wants the index.
+        commits = _some(journal, place or BEGINNING, stop)
+        if place is not None and not commits:
+            return  # the index knows more than the journal tells: somebody else has to say what is wrong
         with writing() as db:
-            behind = _take_in(db, journal)
+            if _stretch(db)[0] == place:  # nobody else has taken them in meanwhile
+                _take_in(db, place or BEGINNING, commits)
 
 
-def _is_behind(db: sqlite3.Connection) -> bool:
-    query = "SELECT coalesce(max(searched.seq), -1) < max(fed.seq) FROM fed LEFT JOIN searched"
-    return bool(db.execute(query).fetchone()[0])
+def _stretch(db: sqlite3.Connection) -> tuple[Checkpoint | None, int]:
+    """How far the texts are, None where there are none yet; and how far the index has been fed."""
+    there = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'searched'").fetchone()
+    row = db.execute("SELECT seq, digest, segment, offset FROM searched").fetchone() if there else None
+    stop: int = db.execute("SELECT seq FROM fed").fetchone()[0]
+    return None if row is None else Checkpoint(*row), stop
 
 
-def _take_in(db: sqlite3.Connection, journal: Journal) -> bool:
-    """Take in some batches; are there more?"""
+def _some(journal: Journal, place: Checkpoint, stop: int) -> list[Commit]:
+    """Some batches behind a place; what stands behind `stop` may be damaged, and is not asked for."""
+    commits: list[Commit] = []
+    if place.seq < stop:
+        for commit in islice(journal.read(place), _CHUNK):
+            commits.append(commit)
+            if commit.seq >= stop:
+                break
+    return commits
+
+
+def _take_in(db: sqlite3.Connection, place: Checkpoint, commits: Sequence[Commit]) -> None:
     _make_pieces(db)
-    row = db.execute("SELECT seq, digest, segment, offset FROM searched").fetchone()
-    place = BEGINNING if row is None else Checkpoint(*row)
-    stop = db.execute("SELECT seq FROM fed").fetchone()[0]
-    last = place
-    for commit in islice(journal.read(place), _CHUNK):
-        if commit.seq > stop:
-            break
+    for commit in commits:
         for event in commit.events:
             _take(db, event)
-        last = commit.end
-        if commit.seq == stop:
-            break  # what stands behind it may be damaged, and is not asked for
+        place = commit.end
     db.execute("DELETE FROM searched")
-    db.execute("INSERT INTO searched VALUES (?, ?, ?, ?)", (last.seq, last.digest, last.segment, last.offset))
-    return bool(place.seq < last.seq < stop)
+    db.execute("INSERT INTO searched VALUES (?, ?, ?, ?)", (place.seq, place.digest, place.segment, place.offset))
 
 
 def _make_pieces(db: sqlite3.Connection) -> None:

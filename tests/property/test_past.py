@@ -413,3 +413,20 @@ def test_an_sqlite_that_cannot_search_says_so(tmp_path, monkeypatch):
 
     assert before == store._index.generation
     assert 1 == len(box.list().items)
+
+
+def test_reading_the_journal_for_a_search_holds_nothing_of_the_index(tmp_path, monkeypatch):
+    """Whoever erases holds the journal and wants the index: it would wait for a searcher that waits for the journal."""
+    store = open_store(tmp_path / "store")
+    box = Mailbox(store, [Mount("user:me", "/user")])
+    box.send("The build is red.")
+    read, held = store._journal.read, []
+
+    def watched(*place):
+        held.append(store._index._db.in_transaction)
+        return read(*place)
+
+    monkeypatch.setattr(store._journal, "read", watched)
+    assert 1 == len(Past(store, [Mount("user:me", "/user")]).search("build").hits)
+    assert held
+    assert not any(held)

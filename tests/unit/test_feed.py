@@ -8,6 +8,7 @@ import pytest
 from unit import processes
 
 from fencepost.journal.errors import JournalCorrupt
+from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.retention import retain
 from fencepost.mailbox import AsyncChanges, Changes, Documents, Draft, Gap, Mailbox, Mount, errors, open_store
 from fencepost.mailbox.caller import utc_now
@@ -316,3 +317,17 @@ def test_the_loop_runs_while_a_poll_waits(root):
         return [item.action for news in found for item in news.items]
 
     assert ["written"] * 4 == asyncio.run(main())
+
+
+def test_what_is_not_durable_is_not_told_behind_something_erased(tmp_path):
+    """An erased slot is read with more care, and no further than the disk goes."""
+    store = open_store(tmp_path / "store")
+    box = Mailbox(store, [Mount("user:me", "/user")])
+    box.redact(box.send("secret").message.id)
+    event = NewEvent("user:me", "loose", "document.written", b'{"schema":1,"content":"x"}')
+    store.append(Batch(box._clock(), "host:me", (event,)), {("user:me", "loose"): 0}, settle=False)
+    feed = Changes(store, None)
+    news = feed.poll(0)
+
+    assert news.position <= news.end
+    assert feed.poll(news.position).position <= news.end

@@ -1,12 +1,13 @@
 """Stores of the public reference implementation: nothing that their layout holds is lost, or nothing is imported."""
 
 import json
+import os
 from urllib.parse import quote
 
 import pytest
 
 from fencepost.journal.reader import FileReader
-from fencepost.mailbox import Documents, Erasures, Mailbox, Mount, audit, codec, open_store
+from fencepost.mailbox import Conversations, Documents, Erasures, Mailbox, Mount, audit, codec, open_store
 from fencepost.mailbox.errors import ForeignDamaged, UnsupportedFormat
 from fencepost.mailbox.transfer import export_store, import_store
 
@@ -261,3 +262,101 @@ def test_a_document_without_versions_is_named(layout, target):
     (layout.scope(SCOPE) / "versions" / "a.jsonl").unlink()
     with pytest.raises(ForeignDamaged):
         import_store(layout.root, target)
+
+
+def talk(layout, name, rows):
+    for row in rows:
+        layout.line(layout.root / "conversations" / "s-42" / name, {"neosian_format": 1} | row)
+
+
+def test_conversations_keep_their_turns(layout, target):
+    """As they were said, with who and when; their projections; and what was erased, erased."""
+    said = [{"role": "user", "content": "Zwölf"}, {"role": "assistant", "content": None, "tool_calls": []}]
+    at = "2026-11-30T12:00:00Z"
+    talk(
+        layout,
+        "turns.jsonl",
+        [
+            {"turn": 1, "created_at": at, "messages": said, "actor": "cli:ada"},
+            {"turn": 2, "created_at": at, "messages": [], "actor": None, "redacted": True},
+            {"turn": 3, "created_at": at, "messages": said, "actor": "cli:ada"},
+        ],
+    )
+    talk(layout, "projections.jsonl", [{"turn": 3, "span": 3, "kind": "digest", "text": "They counted."}])
+    talk(layout, "redactions.jsonl", [{"created_at": "2026-11-30T13:00:00Z", "actor": "cli:eve", "turns": [2]}])
+    done, box, _ = imported(layout, target)
+    talks = Conversations(box.store)
+    turns = talks.read_turns("s-42").turns
+
+    assert [(1, "cli:ada", said, False), (2, "host:unknown", [], True), (3, "cli:ada", said, False)] == [
+        (each.turn, each.actor, [dict(message) for message in each.messages], each.redacted) for each in turns
+    ]
+    assert ["They counted."] == [each.text for each in talks.read_projections("s-42").entries]
+    assert [((2,), "cli:eve")] == [(each.turns, each.actor) for each in talks.turn_redactions("s-42")]
+    assert 1 == done.erased
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param({"turn": 2, "created_at": "2026-11-30T12:00:00Z", "messages": [], "actor": None}, id="gap"),
+        pytest.param({"turn": 1, "created_at": "2026-11-30T12:00:00Z", "messages": [{}], "actor": None}, id="no-role"),
+        pytest.param({"turn": 1, "created_at": "2026-11-30T12:00:00Z", "actor": None}, id="no-messages"),
+    ],
+)
+def test_a_turn_that_cannot_be_read_is_named(layout, target, row):
+    """By file and line."""
+    talk(layout, "turns.jsonl", [row])
+    with pytest.raises(ForeignDamaged) as caught:
+        import_store(layout.root, target)
+    assert 1 == caught.value.line
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"path": "a", "count": 1e30},
+        {"path": "a", "count": "1"},
+        {"path": "a", "count": -1},
+        {"path": 123, "count": 1},
+        {"path": "a\0", "count": 1},
+        {"path": "a"},
+    ],
+)
+def test_a_redaction_that_cannot_be_is_named(layout, target, row):
+    """It would be on record for ever."""
+    layout.add("a", "one")
+    layout.line(layout.scope(SCOPE) / "redactions.jsonl", {"ts": "2026-11-30T13:00:00Z", "actor": "cli:eve"} | row)
+    with pytest.raises(ForeignDamaged):
+        import_store(layout.root, target)
+
+
+@pytest.mark.parametrize("content", ["a\0b", "x" * ((16 << 20) + 1)], ids=["nul", "too-long"])
+def test_a_document_that_could_not_be_written_here_is_named(layout, target, content):
+    """The same limits hold for what is imported."""
+    layout.add("a", content)
+    with pytest.raises(ForeignDamaged):
+        import_store(layout.root, target)
+
+
+def test_what_is_no_file_is_named(layout, target):
+    """A pipe would be waited for, a loop of links leads nowhere."""
+    layout.add("a", "one")
+    versions = layout.scope(SCOPE) / "versions"
+    os.mkfifo(versions / "b.jsonl")
+    with pytest.raises(ForeignDamaged):
+        import_store(layout.root, target)
+    (versions / "b.jsonl").unlink()
+    (versions / "b.jsonl").symlink_to(versions / "c.jsonl")
+    (versions / "c.jsonl").symlink_to(versions / "b.jsonl")
+    with pytest.raises(ForeignDamaged):
+        import_store(layout.root, target)
+
+
+def test_free_text_in_the_document_of_a_session_links_nothing(layout, target):
+    """Only names are continued."""
+    layout.add("sessions/child", "continues: ..\ncontinues: a/b\n")
+    layout.add("sessions/a/b", "continues: x\n")
+    imported(layout, target)
+
+    assert "session.linked" not in kinds(target)

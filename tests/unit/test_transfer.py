@@ -1,10 +1,15 @@
 """Export and import: all of it or nothing, whenever they are interrupted; and the digest that proves it."""
 
+import json
+import os
+import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fencepost.journal.copying import staged
 from fencepost.journal.disk import Disk
+from fencepost.journal.errors import FencepostError, NotACopy, NotAStore
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.memory import MemoryJournal
 from fencepost.journal.reader import FileReader
@@ -177,3 +182,56 @@ def noon():
 @pytest.fixture
 def later(noon):
     return noon + timedelta(seconds=1)
+
+
+def test_what_another_process_is_staging_stays(tmp_path):
+    """Only what a dead one has left is removed."""
+    target = str(tmp_path / "target")
+    with staged(target, Disk()) as one, staged(target, Disk()) as other:
+        assert one != other
+        assert {one, other} == {str(path) for path in tmp_path.iterdir()}
+    left = tmp_path / ".target.staged-dead"
+    left.mkdir()
+    with staged(target, Disk()) as one:
+        assert [one] == [str(path) for path in tmp_path.iterdir()]
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_copied_empty_store_is_an_empty_target(root, tmp_path):
+    """Its watermark is another folder's, so its end has to be looked for."""
+    open_store(tmp_path / "empty").close()
+    shutil.copytree(tmp_path / "empty", tmp_path / "copy")
+    export_store(root, tmp_path / "export")
+    import_store(tmp_path / "export", tmp_path / "copy")
+
+    assert digest(root) == digest(tmp_path / "copy")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "store.json"])
+def test_a_pipe_in_an_export_is_not_waited_for(root, tmp_path, name):
+    """It is no regular file."""
+    export_store(root, tmp_path / "export")
+    (tmp_path / "export" / name).unlink()
+    os.mkfifo(tmp_path / "export" / name)
+    with pytest.raises(FencepostError):
+        import_store(tmp_path / "export", tmp_path / "target")
+
+
+@pytest.mark.parametrize("generation", [10**30, -1, 1.5, True, "1"])
+def test_a_store_of_an_impossible_generation_is_none(root, generation):
+    """Nobody can count on from it."""
+    path = root / "store.json"
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"generation": generation}, indent=2))
+    with pytest.raises(NotAStore):
+        open_store(root)
+
+
+def test_a_file_that_is_named_twice_makes_no_export(root, tmp_path):
+    """It could be copied only once."""
+    export_store(root, tmp_path / "export")
+    path = tmp_path / "export" / "manifest.json"
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps(fields | {"files": [*fields["files"], fields["files"][-1]]}))
+    with pytest.raises(NotACopy):
+        import_store(tmp_path / "export", tmp_path / "target")
