@@ -39,6 +39,7 @@ ROWS = {
     "processes": rows.many,
     "batch": rows.batches,
     "list": big.listing,
+    "search": big.searching,
     "cold": big.cold,
     "verify": big.verifying,
     "rebuild": big.rebuilding,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from measure import Peer, Row, SideFailed, Team, Worker, milliseconds, ratios
 from rows import LITE, PERSIST, REFERENCE, SQLITE, of_the_sums
-from stores import filled, lived
+from stores import filled, lived, worded
 from texts import LISTED, LOGIN, PROJECT, SCOPE, SESSION
 
 #: Work on all of a million events takes long.
@@ -84,6 +84,31 @@ def listing(place):
             " conversation, one is due in a year. SQLite lists among as many, and gives rows where fencepost gives"
             f" messages; the reference, whose listing reads every message, among {place.sizes.reference_stored:,}, and"
             " so does fencepost beside it.",
+        )
+    ]
+
+
+def searching(place):
+    many, few = place.sizes.searched, place.sizes.few
+    many_name, few_name = f"among {many:,}", f"among {few:,}"
+    with Team({many_name, few_name}) as team:
+        for name, stored in ((many_name, many), (few_name, few)):
+            team.add(name, "Fencepost", worded(place.cache, stored, LISTED))
+            team.workers[name].run("search", count=1, timeout_s=LONG_S)  # the first takes in what was never searched
+        took = team.take_turns("search", place.sizes.listings, 10)
+    return [
+        Row(
+            key="search",
+            work=f"search a word in {many:,} bodies",
+            against=f"the same in {few:,}",
+            reach=5,
+            more=False,
+            values=ratios(took[many_name], took[few_name]),
+            overall=of_the_sums(took[many_name], took[few_name]),
+            unit="times",
+            sides=milliseconds(took),
+            peers=[Peer(name, said="cannot: it has no search") for name in (SQLITE, PERSIST, LITE)],
+            detail=f"Rounds of 10 searches for a word that {LISTED} messages have in them, all over the store.",
         )
     ]
 

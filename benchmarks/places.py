@@ -22,6 +22,7 @@ class Sizes:
 
     stored: int = 1_000_000
     few: int = 1_000
+    searched: int = 100_000
     reference_stored: int = 1_000
     lived: int = 20_000
     sends: int = 40
@@ -40,6 +41,7 @@ class Sizes:
 #: To try the scripts.  What comes out means little.
 QUICK = Sizes(
     stored=20_000,
+    searched=10_000,
     reference_stored=200,
     lived=1_000,
     sends=3,

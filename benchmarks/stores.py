@@ -53,6 +53,17 @@ def filled(cache, subject, stored, python=sys.executable, chunk=1000):
     return kept(cache, f"{subject}-{stored}", build) / "store"
 
 
+def worded(cache, stored, found):
+    """A store of so many messages, of which so many have the word in them, all over it."""
+
+    def build(folder):
+        with Worker("Fencepost", folder / "store", syncs=False) as worker:
+            for begin in range(0, stored, 1000):
+                worker.run("fill_words", begin=begin, end=min(begin + 1000, stored), every=stored // found)
+
+    return kept(cache, f"worded-{stored}", build) / "store"
+
+
 def lived(cache, messages):
     """
     A store in which each message was sent, claimed and completed, and its journal as plain lines of JSON.

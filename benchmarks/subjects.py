@@ -10,11 +10,11 @@ from pathlib import Path
 
 import orjson
 from subject import Subject
-from texts import BODY, LISTED, OUTCOME, SCOPE, SESSION, YEAR_S, kind
+from texts import BODY, LISTED, OUTCOME, SCOPE, SESSION, WORD, YEAR_S, kind
 
 from fencepost.journal.disk import Disk
 from fencepost.journal.reader import FileReader
-from fencepost.mailbox import Draft, Mailbox, Mount, audit
+from fencepost.mailbox import Draft, Mailbox, Mount, Past, audit
 from fencepost.mailbox.store.opening import file_store, renew_index
 
 #: Where there is no fdatasync the floor does what is nearest to it.
@@ -99,6 +99,18 @@ class Fencepost(Subject):
             "later": lambda _: Draft(BODY, delay_seconds=YEAR_S),
         }
         self.box.send_many([draft[kind(number)](number) for number in range(begin, end)])
+
+    def fill_words(self, begin, end, every):
+        """Store messages under one sync, of which every so-manieth has the word in it."""
+        with_word = f"{BODY} The {WORD} is stuck."
+        self.box.send_many([Draft(with_word if number % every == 0 else BODY) for number in range(begin, end)])
+
+    def search(self, count):
+        """The newest with the word in them, taken in beforehand."""
+        past = Past(self.store, self.box.mounts)
+        for _ in range(count):
+            found = past.search(WORD, limit=LISTED).hits
+            assert len(found) == LISTED, f"{len(found)} found"
 
     def batch(self, count):
         """Send a hundred under one sync, so many times."""

@@ -16,6 +16,8 @@ BODY = (
 OUTCOME = "A flaky cache: the key had no version in it."
 #: How many a listing shows when nobody says.
 LISTED = 50
+#: A word that so many messages of a store have in them.
+WORD = "turnstile"
 #: Of four stored messages two are unread for everybody, one is for another conversation, one is due in a year.
 YEAR_S = 365 * 86_400
 
