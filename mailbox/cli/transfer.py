@@ -61,7 +61,7 @@ def import_command(folder: str, dry_run: bool, root: str | None, as_json: bool) 
     Make a store of an export, all of it or nothing.
 
     FOLDER may also be a store or an export of the public reference implementation. The store must be one in which
-    nothing was ever written. An interruption leaves it so.
+    nothing was ever written. An interruption leaves it so, or leaves no store there; importing again does it.
 
     \b
     fencepost import ~/backup/mail-2026-11-30 --root ~/restored
