@@ -7,20 +7,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
 
 import click
 
 from fencepost.journal.errors import FencepostError
-from fencepost.mailbox.cli.changes import changes
-from fencepost.mailbox.cli.demo import demo
-from fencepost.mailbox.cli.journal import journal
-from fencepost.mailbox.cli.memory import memory
-from fencepost.mailbox.cli.messages import messages
-from fencepost.mailbox.cli.past import recall, search, search_memory
-from fencepost.mailbox.cli.sessions import sessions
 from fencepost.mailbox.cli.show import note, print_json, visible
-from fencepost.mailbox.cli.transfer import export_command, import_command
-from fencepost.mailbox.cli.turns import turns
 from fencepost.mailbox.errors import Usage
 
 _INTERRUPTED_STATUS = 130
@@ -37,7 +30,37 @@ _FIELDS = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+#: Command -> the module that it is in, and its name there, in the order of the help.
+_HOMES: Final = {
+    "messages": ("messages", "messages"),
+    "sessions": ("sessions", "sessions"),
+    "memory": ("memory", "memory"),
+    "changes": ("changes", "changes"),
+    "turns": ("turns", "turns"),
+    "search": ("past", "search"),
+    "recall": ("past", "recall"),
+    "journal": ("journal", "journal"),
+    "export": ("transfer", "export_command"),
+    "import": ("transfer", "import_command"),
+    "demo": ("demo", "demo"),
+}
+
+
+class _Commands(click.Group):
+    """Commands that are imported when they are asked for: starting is most of what a short one takes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_HOMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _HOMES:
+            return None
+        module, name = _HOMES[cmd_name]
+        command: click.Command = getattr(import_module(f"fencepost.mailbox.cli.{module}"), name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="fencepost")
 def fencepost() -> None:
     """
@@ -48,20 +71,6 @@ def fencepost() -> None:
 
     Exit status: 0 done, 1 refused or failed (the message says why), 2 the words of the command do not fit.
     """
-
-
-fencepost.add_command(messages)
-fencepost.add_command(sessions)
-fencepost.add_command(memory)
-fencepost.add_command(changes)
-fencepost.add_command(turns)
-fencepost.add_command(search)
-fencepost.add_command(recall)
-memory.add_command(search_memory)
-fencepost.add_command(journal)
-fencepost.add_command(export_command)
-fencepost.add_command(import_command)
-fencepost.add_command(demo)
 
 
 def run(words: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ from fencepost.mailbox import codec
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import Where, needed, said, storage, whole
+from fencepost.mailbox.cli.past import search_memory
 from fencepost.mailbox.errors import Usage
 from fencepost.mailbox.records import MemoryDocument, Version
 from fencepost.mailbox.shelf import Documents, EntryPage, VersionPage
@@ -56,6 +57,9 @@ def _opened(where: Where, *, to_read: bool) -> Iterator[Documents]:
     documents = where.documents(to_read=to_read)
     with contextlib.closing(documents.store):
         yield documents
+
+
+memory.add_command(search_memory)
 
 
 @memory.command()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
@@ -18,13 +18,15 @@ from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
 from fencepost.mailbox.cli.show import note
-from fencepost.mailbox.erasures import Erasures
-from fencepost.mailbox.feed import Changes
-from fencepost.mailbox.past import Past
-from fencepost.mailbox.shelf import Documents
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
-from fencepost.mailbox.talks import Conversations
+
+if TYPE_CHECKING:  # what a command does not open it does not import
+    from fencepost.mailbox.erasures import Erasures
+    from fencepost.mailbox.feed import Changes
+    from fencepost.mailbox.past import Past
+    from fencepost.mailbox.shelf import Documents
+    from fencepost.mailbox.talks import Conversations
 
 #: No number here has more digits; it keeps an error from being as long as what was given.
 _DIGITS_MAX = 40
@@ -73,6 +75,8 @@ class Where:
             FencepostError: They cannot be opened.
         """
         mounts = self.mounts()
+        from fencepost.mailbox.shelf import Documents
+
         return Documents(self._store(to_read=to_read), mounts, actor=self._actor())
 
     def erasures(self, *, to_read: bool) -> Erasures:
@@ -83,6 +87,8 @@ class Where:
             FencepostError: It cannot be opened.
         """
         mounts = self.mounts()
+        from fencepost.mailbox.erasures import Erasures
+
         return Erasures(self._store(to_read=to_read), mounts, actor=self._actor())
 
     def changes(self, *, to_read: bool, everywhere: bool = False) -> Changes:
@@ -93,6 +99,8 @@ class Where:
             FencepostError: It cannot be opened.
         """
         mounts = self.mounts()
+        from fencepost.mailbox.feed import Changes
+
         return Changes(self._store(to_read=to_read), None if everywhere else mounts, actor=self._actor())
 
     def conversations(self, *, to_read: bool) -> Conversations:
@@ -103,6 +111,8 @@ class Where:
             FencepostError: They cannot be opened.
         """
         self.mounts()
+        from fencepost.mailbox.talks import Conversations
+
         return Conversations(self._store(to_read=to_read), actor=self._actor())
 
     def past(self) -> Past:
@@ -113,6 +123,8 @@ class Where:
             FencepostError: It cannot be opened.
         """
         mounts = self.mounts()
+        from fencepost.mailbox.past import Past
+
         return Past(self._store(to_read=True), mounts, actor=self._actor())
 
     def _actor(self) -> str:

@@ -11,7 +11,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
-    for name, command in group.commands.items():
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
         here = f"{path} {name}"
         if isinstance(command, click.Group):
             yield from commands(command, here)
