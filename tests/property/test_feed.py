@@ -32,8 +32,7 @@ def naive(events, scopes=None):
     found = []
     for event in events:
         silent = event.stream.startswith(SILENT)
-        told = scopes is None or event.scope in scopes or event.scope.startswith("conversation:")
-        if silent or not told:
+        if silent or (scopes is not None and event.scope not in scopes):
             continue
         path, version, action = event.stream, event.version, event.type.split(".")[-1]
         if event.stream == "/redactions":

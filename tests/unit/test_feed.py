@@ -10,7 +10,18 @@ from unit import processes
 from fencepost.journal.errors import JournalCorrupt
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.retention import retain
-from fencepost.mailbox import AsyncChanges, Changes, Documents, Draft, Gap, Mailbox, Mount, errors, open_store
+from fencepost.mailbox import (
+    AsyncChanges,
+    Changes,
+    Conversations,
+    Documents,
+    Draft,
+    Gap,
+    Mailbox,
+    Mount,
+    errors,
+    open_store,
+)
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.store.opening import file_store, reading_store
 
@@ -331,3 +342,16 @@ def test_what_is_not_durable_is_not_told_behind_something_erased(tmp_path):
 
     assert news.position <= news.end
     assert feed.poll(news.position).position <= news.end
+
+
+def test_a_mounted_feed_tells_of_conversations_and_a_target_of_itself_alone(tmp_path):
+    """Mounts do not matter for conversations, and whoever names a scope is told of that one."""
+    store = open_store(tmp_path / "store")
+    mounts = [Mount("user:me", "/user")]
+    Mailbox(store, mounts).send("x")
+    Conversations(store).append_turn("s", [{"role": "user", "content": "x"}])
+    Mailbox(store, [Mount("user:you", "/user")]).send("x")
+    feed = Changes(store, mounts)
+
+    assert ["user:me", "conversation:s"] == [item.scope for item in feed.poll().items]
+    assert ["user:me"] == [item.scope for item in feed.poll(target="/user").items]
