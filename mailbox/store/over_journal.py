@@ -161,8 +161,8 @@ class JournalStore(Feed):
             count = sum(not each.startswith("/") for each in targets)  # the rest is no document
             act = Redacted(path, count, reason)
             erases = tuple(sorted(event.seq for events in targets.values() for event in events))
-            with self._index.reading() as db:
-                noted = notes.annotating(db, scope, path)  # what they are about would go with what they say
+            # What annotations are about would go with what they say.
+            noted = self._selected(lambda db: notes.annotating(db, scope, path))
             acts = (AnnotationsRedacted(tuple(noted)), act) if noted else (act,)
             new = tuple(NewEvent(scope, REDACTIONS, *codec.encode(each), meaning=each) for each in acts)
             expect = {(scope, each): events[-1].version if events else 0 for each, events in targets.items()}
@@ -242,59 +242,43 @@ class JournalStore(Feed):
 
     def inbox(self, query: Query) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
         """See `fencepost.mailbox.store.port.Store`."""
-        self.feed()
 
-        def ask() -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
-            with self._index.reading() as db:
-                conversations = inbox.audience(db, query.session, query.links)
-                items = inbox.select(
-                    db, query.listing.value, query.scopes, conversations, micros(query.now), query.limit
-                )
-                return items, [Unsupported(*row) for row in inbox.unsupported(db, query.scopes, query.limit)]
+        def listed(db: sqlite3.Connection) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
+            conversations = inbox.audience(db, query.session, query.links)
+            items = inbox.select(db, query.listing.value, query.scopes, conversations, micros(query.now), query.limit)
+            return items, [Unsupported(*row) for row in inbox.unsupported(db, query.scopes, query.limit)]
 
-        return self._ask(ask)
+        return self._selected(listed)
 
     def entries(
         self, scope: str, prefix: str, after: str | None, limit: int
     ) -> tuple[Sequence[Entry], Sequence[Unsupported]]:
         """See `fencepost.mailbox.store.port.Store`."""
-        self.feed()
 
-        def ask() -> tuple[Sequence[Entry], Sequence[Unsupported]]:
-            with self._index.reading() as db:
-                found = entries.listed(db, scope, prefix, after, limit)
-                return found, [Unsupported(*row) for row in entries.unsupported(db, scope, prefix, limit)]
+        def listed(db: sqlite3.Connection) -> tuple[Sequence[Entry], Sequence[Unsupported]]:
+            found = entries.listed(db, scope, prefix, after, limit)
+            return found, [Unsupported(*row) for row in entries.unsupported(db, scope, prefix, limit)]
 
-        return self._ask(ask)
+        return self._selected(listed)
 
     def versions(self, stream: Stream, before: int, limit: int) -> Sequence[Version]:
         """See `fencepost.mailbox.store.port.Store`."""
-        acts = self._acts(lambda db: entries.versions(db, stream, before, limit))
+        acts = self._selected(lambda db: entries.versions(db, stream, before, limit))
         return list(self._told(stream[0], acts))
 
     def history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[tuple[int, Version]]:
         """See `fencepost.mailbox.store.port.Store`."""
         earliest = None if since is None else micros(since)
-        acts = self._acts(lambda db: entries.history(db, scope, earliest, before, limit))
+        acts = self._selected(lambda db: entries.history(db, scope, earliest, before, limit))
         return [(act.seq, version) for act, version in zip(acts, self._told(scope, acts), strict=True)]
 
     def record_at(self, stream: Stream, version: int) -> Record | None:
         """See `fencepost.mailbox.store.port.Store`."""
-        acts = self._acts(lambda db: entries.versions(db, stream, version + 1, 1))
+        acts = self._selected(lambda db: entries.versions(db, stream, version + 1, 1))
         if not acts or acts[0].version != version:
             return None
         (found,) = self._told(stream[0], acts)
         return Record(found.action, found.content, acts[0].created, found.created_at, found.actor, found.redacted)
-
-    def _acts(self, question: Callable[[sqlite3.Connection], Sequence[Act]]) -> Sequence[Act]:
-        """What the index knows of some versions."""
-        self.feed()
-
-        def ask() -> Sequence[Act]:
-            with self._index.reading() as db:
-                return question(db)
-
-        return self._ask(ask)
 
     def _told(self, scope: str, acts: Sequence[Act]) -> Iterator[Version]:
         """Versions with what the journal knows of them; a batch that holds several in a row is read once."""
@@ -310,13 +294,7 @@ class JournalStore(Feed):
 
     def annotations(self, conversation: str, turn: int | None) -> Sequence[Document]:
         """See `fencepost.mailbox.store.port.Store`."""
-        self.feed()
-
-        def ask() -> Sequence[Document]:
-            with self._index.reading() as db:
-                return notes.about(db, conversation, turn)
-
-        return self._ask(ask)
+        return self._selected(lambda db: notes.about(db, conversation, turn))
 
     def search(self, name: str, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Found:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -339,25 +317,17 @@ class JournalStore(Feed):
 
     def next_change(self, query: Query) -> datetime | None:
         """See `fencepost.mailbox.store.port.Store`."""
-        self.feed()
 
-        def ask() -> int | None:
-            with self._index.reading() as db:
-                conversations = inbox.audience(db, query.session, query.links)
-                return inbox.next_change(db, query.scopes, conversations, micros(query.now))
+        def changes(db: sqlite3.Connection) -> int | None:
+            conversations = inbox.audience(db, query.session, query.links)
+            return inbox.next_change(db, query.scopes, conversations, micros(query.now))
 
-        found = self._ask(ask)
+        found = self._selected(changes)
         return None if found is None else EPOCH + timedelta(microseconds=found)
 
     def audience(self, session: str, scopes: Sequence[str]) -> frozenset[str]:
         """See `fencepost.mailbox.store.port.Store`."""
-        self.feed()
-
-        def ask() -> frozenset[str]:
-            with self._index.reading() as db:
-                return inbox.audience(db, session, scopes)
-
-        return self._ask(ask)
+        return self._selected(lambda db: inbox.audience(db, session, scopes))
 
     def sent_under(self, scope: str, key: str) -> Stream | None:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -399,6 +369,16 @@ class JournalStore(Feed):
                 self.damage = error
         self._follow()
         return self._index.checkpoint().seq
+
+    def _selected(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """What the index answers, once everything durable is in it."""
+        self.feed()
+
+        def ask() -> T:
+            with self._index.reading() as db:
+                return question(db)
+
+        return self._ask(ask)
 
     def _follow(self) -> bool:
         """Go on with another index if what this one holds may have been erased; is it another one?"""
