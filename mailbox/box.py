@@ -22,7 +22,7 @@ from fencepost.journal.event import Batch, Event, NewEvent
 from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, commands, errors, shapes, times
 from fencepost.mailbox.addresses import MESSAGES, Mount, link_path
-from fencepost.mailbox.caller import utc_now
+from fencepost.mailbox.caller import LOOK_S, utc_now
 from fencepost.mailbox.decide import decide
 from fencepost.mailbox.drafts import Draft, prepare
 from fencepost.mailbox.events import Linked, MessageEvent
@@ -38,8 +38,6 @@ from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX, Listing
 LEASE: Final = timedelta(minutes=30)
 #: How long a receiver may take to hand a message to its client.
 HOLD: Final = timedelta(seconds=60)
-#: How often `wait` looks at the shared watermark, which is memory and not disk.
-LOOK_S: Final = 0.025
 
 
 def new_secret() -> str:

@@ -23,7 +23,9 @@ from fencepost.mailbox.store.port import Store
 
 #: Others were quicker so many times in a row before a command gives up.
 ATTEMPTS_MAX: Final = 64
-#: How much longer to wait before each of them.
+#: How often whoever waits looks at the shared watermark, which is memory and not disk.
+LOOK_S: Final = 0.025
+#: How much longer to wait before each attempt.
 _PAUSE_S: Final = 0.000_1
 
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, errors, shapes
 from fencepost.mailbox.addresses import CHECKPOINTS, CHECKPOINTS_SCOPE, Mount
-from fencepost.mailbox.caller import Caller, utc_now
+from fencepost.mailbox.caller import LOOK_S, Caller, utc_now
 from fencepost.mailbox.events import CheckpointMoved
 from fencepost.mailbox.store.changes import Change
 from fencepost.mailbox.store.checkpoints import Reached
@@ -39,8 +39,6 @@ from fencepost.mailbox.store.port import Store
 from fencepost.mailbox.turns import conversation_of
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX
 
-#: How often a poll that waits looks at the shared watermark, which is memory and not disk.
-LOOK_S: Final = 0.025
 #: One poll looks at so many events at most; where few of them are in the scopes asked for it answers with fewer items
 #: and goes on from there next time.  Reading that many takes a few hundredths of a second.
 EVENTS_MAX: Final = 10_000

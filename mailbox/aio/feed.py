@@ -8,7 +8,7 @@ import asyncio
 import time
 
 from fencepost.mailbox.aio.workers import WORKERS_DEFAULT, Workers
-from fencepost.mailbox.box import LOOK_S
+from fencepost.mailbox.caller import LOOK_S
 from fencepost.mailbox.feed import Changes, Checkpoint, News
 from fencepost.mailbox.views import LIMIT_DEFAULT
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from fencepost.mailbox.aio.workers import WORKERS_DEFAULT, Workers
-from fencepost.mailbox.box import LOOK_S, History, Inbox, Mailbox, Skeleton
+from fencepost.mailbox.box import History, Inbox, Mailbox, Skeleton
+from fencepost.mailbox.caller import LOOK_S
 from fencepost.mailbox.drafts import Draft
 from fencepost.mailbox.message import Delivery, Receipt
 from fencepost.mailbox.store.port import Redaction
