@@ -122,7 +122,7 @@ class Mailbox(Tracking):
         new_id: Callable[[], str] = new_message_id,
         new_token: Callable[[], str] = new_secret,
     ) -> None:
-        super().__init__(store, mounts, actor, clock)
+        super().__init__(store, mounts, actor=actor, clock=clock)
         self._documents = Documents(store, self.mounts, actor=actor, clock=clock)
         if lease <= timedelta(0):
             raise errors.InvalidNumber(field="lease", value=str(lease)[:40], least=1, most=shapes.NUMBER_MAX)

@@ -57,7 +57,14 @@ class Caller:
         BadInput: The actor or a mount is not well formed.
     """
 
-    def __init__(self, store: Store, mounts: Iterable[Mount], actor: str, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        mounts: Iterable[Mount],
+        *,
+        actor: str = "host:local",
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
         self.store: Final = store
         self.mounts: Final = Mounts(mounts)
         self._actor = shapes.actor(actor)

@@ -12,7 +12,6 @@ does the record of the act, which is in a stream beside what was erased.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import attrs
@@ -20,9 +19,9 @@ import attrs
 from fencepost.journal.event import Event
 from fencepost.mailbox import codec, cursors, errors, shapes, times
 from fencepost.mailbox.addresses import REDACTIONS, Mount
-from fencepost.mailbox.caller import Caller, utc_now
+from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.events import Redacted
-from fencepost.mailbox.store.port import Redaction, Store
+from fencepost.mailbox.store.port import Redaction
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX
 
 
@@ -73,16 +72,6 @@ class Erasures(Caller):
     Raises:
         BadInput: The actor or a mount is not well formed.
     """
-
-    def __init__(
-        self,
-        store: Store,
-        mounts: Iterable[Mount],
-        *,
-        actor: str = "host:local",
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        super().__init__(store, mounts, actor, clock)
 
     def document(self, path: str, *, reason: str | None = None, target: str | None = None) -> Redaction:
         """

@@ -120,7 +120,7 @@ class Changes(Caller):
         actor: str = "host:local",
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        super().__init__(store, () if mounts is None else mounts, actor, clock)
+        super().__init__(store, () if mounts is None else mounts, actor=actor, clock=clock)
         self._everywhere = mounts is None
 
     def poll(

@@ -174,7 +174,7 @@ class Past(Caller):
         actor: str = "host:local",
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        super().__init__(store, mounts, actor, clock)
+        super().__init__(store, mounts, actor=actor, clock=clock)
         self._talks = Conversations(store, actor=actor, clock=clock)
 
     def search(

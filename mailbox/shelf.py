@@ -16,7 +16,6 @@ document that is not there, or not any more, has version 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
@@ -25,10 +24,10 @@ import attrs
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import codec, cursors, errors, records, shapes, times
 from fencepost.mailbox.addresses import Mount, document_path, unreserved
-from fencepost.mailbox.caller import Caller, utc_now
+from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.events import Deleted, DocumentEvent, Written
 from fencepost.mailbox.records import Entry, MemoryDocument, Record, Standing, Version
-from fencepost.mailbox.store.port import Store, Unsupported
+from fencepost.mailbox.store.port import Unsupported
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX
 
 #: Largest content of a document: that of a message.
@@ -90,16 +89,6 @@ class Documents(Caller):
     Raises:
         BadInput: The actor or a mount is not well formed.
     """
-
-    def __init__(
-        self,
-        store: Store,
-        mounts: Iterable[Mount],
-        *,
-        actor: str = "host:local",
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        super().__init__(store, mounts, actor, clock)
 
     # --- reading ------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class Conversations(Caller):
     """
 
     def __init__(self, store: Store, *, actor: str = "host:local", clock: Callable[[], datetime] = utc_now) -> None:
-        super().__init__(store, (), actor, clock)
+        super().__init__(store, (), actor=actor, clock=clock)
 
     # --- turns -------------------------------------------------------------------------------------------
 
