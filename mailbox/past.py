@@ -27,7 +27,7 @@ from fencepost.mailbox.caller import Caller, utc_now
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.store.documents import Document, Erased
 from fencepost.mailbox.store.port import Store
-from fencepost.mailbox.store.texts import NOTED, SAID, Text
+from fencepost.mailbox.store.texts import NOTED, SAID, Sight, Text
 from fencepost.mailbox.talks import Conversations
 from fencepost.mailbox.times import EPOCH
 from fencepost.mailbox.turns import TURNS, Turn, conversation_of
@@ -202,15 +202,11 @@ class Past(Caller):
         scopes = frozenset(self.mounts.readable(target)) if target is not None or tuple(self.mounts) else frozenset()
         chosen = _chosen(conversations)
         wanted = shapes.whole_number(limit, "limit", 1, LIMIT_MAX)
-
-        def may_see(text: Text) -> bool:
-            if text.stream == TURNS:
-                return _is_of(text, chosen)
-            return text.scope in scopes and text.stream.startswith(MESSAGES)
+        sight = Sight(scopes, chosen)
 
         def attempt() -> Hits | None:
             with self._told_when_durable() as told:
-                found = self.store.search(SAID, terms, may_see, wanted)
+                found = self.store.search(SAID, terms, sight, wanted)
                 hits = tuple(self._hit(text, terms) for text in found.texts)
             return Hits(hits, found.complete) if told.stands else None
 
@@ -250,7 +246,7 @@ class Past(Caller):
         terms = matching.terms(query)
         chosen = _chosen(conversations)
         wanted = shapes.whole_number(limit, "limit", 1, LIMIT_MAX)
-        found = self.store.search_turns(terms, lambda text: _is_of(text, chosen), wanted)
+        found = self.store.search_turns(terms, Sight(frozenset(), chosen), wanted)
         turns = (self._talks.read_turn(conversation_of(text.scope) or "", text.version) for text in found)
         return tuple(turn for turn in turns if not turn.redacted)  # somebody may have been quick
 
@@ -270,7 +266,7 @@ class Past(Caller):
         terms = matching.terms(query)
         scopes = frozenset(self.mounts.readable(target))
         wanted = shapes.whole_number(limit, "limit", 1, LIMIT_MAX)
-        found = self.store.search(NOTED, terms, lambda text: text.scope in scopes, wanted)
+        found = self.store.search(NOTED, terms, Sight(scopes, frozenset()), wanted)
         hits = tuple(
             MemoryHit(
                 text.scope,
@@ -326,12 +322,6 @@ def _chosen(conversations: Iterable[str] | None) -> frozenset[str] | None:
     if conversations is None:
         return None
     return frozenset(shapes.name(each, "conversations") for each in conversations)
-
-
-def _is_of(text: Text, chosen: frozenset[str] | None) -> bool:
-    """Is it a turn of one of these conversations, or of any where there are None?"""
-    talk = conversation_of(text.scope)
-    return talk is not None and (chosen is None or talk in chosen)
 
 
 def _annotation(document: Document) -> Annotation:

@@ -39,7 +39,7 @@ from fencepost.mailbox.turns import conversation_of
 from fencepost.mailbox.views import place
 
 #: The layout of the tables; an index of another layout is made anew.
-LAYOUT: Final = 5
+LAYOUT: Final = 6
 #: Greater than any path of a message.
 _BEYOND: Final = MESSAGES + "~"
 #: For how long one process waits for another that is feeding the same index.

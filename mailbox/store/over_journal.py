@@ -30,7 +30,7 @@ from fencepost.mailbox.store.feed import Feed
 from fencepost.mailbox.store.filling import folded
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.port import Query, Redaction, Unsupported
-from fencepost.mailbox.store.texts import Found, Text
+from fencepost.mailbox.store.texts import Found, Sight, Text
 from fencepost.mailbox.store.troubles import Unusable, translated
 from fencepost.mailbox.times import EPOCH, micros
 
@@ -296,13 +296,13 @@ class JournalStore(Feed):
         """See `fencepost.mailbox.store.port.Store`."""
         return self._selected(lambda db: notes.about(db, conversation, turn))
 
-    def search(self, name: str, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Found:
+    def search(self, name: str, terms: Sequence[str], sight: Sight, limit: int) -> Found:
         """See `fencepost.mailbox.store.port.Store`."""
-        return self._searched(lambda db: texts.find(db, name, terms, may_see, limit))
+        return self._searched(lambda db: texts.find(db, name, terms, sight, limit))
 
-    def search_turns(self, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Sequence[Text]:
+    def search_turns(self, terms: Sequence[str], sight: Sight, limit: int) -> Sequence[Text]:
         """See `fencepost.mailbox.store.port.Store`."""
-        return self._searched(lambda db: texts.find_turns(db, terms, may_see, limit))
+        return self._searched(lambda db: texts.find_turns(db, terms, sight, limit))
 
     def _searched(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """The answer to a question to the texts, once everything durable is among them."""

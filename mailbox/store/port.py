@@ -4,7 +4,7 @@ What the mailbox asks of the place where its documents are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from fencepost.journal.port import Stream
 from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store.changes import Change
 from fencepost.mailbox.store.documents import Document
-from fencepost.mailbox.store.texts import Found, Text
+from fencepost.mailbox.store.texts import Found, Sight, Text
 from fencepost.mailbox.views import Listing
 
 
@@ -145,18 +145,18 @@ class Store(Protocol):
     def annotations(self, conversation: str, turn: int | None) -> Sequence[Document]:
         """The messages that are about a turn of a conversation, or about all of it, in all scopes; the oldest first."""
 
-    def search(self, name: str, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Found:
+    def search(self, name: str, terms: Sequence[str], sight: Sight, limit: int) -> Found:
         """
         The newest texts in which every term is found, as `fencepost.mailbox.matching` says.
 
         Args:
             name: `said` for messages, outcomes and turns, `noted` for memory documents.
             terms: Folded terms.
-            may_see: Whether whoever asks may be told of a text.  It asks the store nothing.
+            sight: What whoever asks may be told of.
             limit: How many at most.
         """
 
-    def search_turns(self, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Sequence[Text]:
+    def search_turns(self, terms: Sequence[str], sight: Sight, limit: int) -> Sequence[Text]:
         """The turns among them by their times, latest first, then by conversation and number, both from the end."""
 
     def entries(

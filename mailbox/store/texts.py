@@ -28,9 +28,10 @@ from fencepost.journal.event import Checkpoint, Commit, Event
 from fencepost.journal.port import Journal
 from fencepost.journal.recovery import BEGINNING
 from fencepost.mailbox import chat, codec, matching
+from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.events import Cancelled, Completed, Sent, Snoozed, TurnAppended, Written
 from fencepost.mailbox.times import micros
-from fencepost.mailbox.turns import TURNS
+from fencepost.mailbox.turns import TURNS, conversation_of
 
 TABLES: Final = """
 CREATE TABLE searched (seq INTEGER, digest TEXT, segment INTEGER, offset INTEGER);
@@ -69,6 +70,27 @@ class Text(NamedTuple):
     at: int
     actor: str
     text: str
+
+
+@attrs.frozen
+class Sight:
+    """
+    What whoever asks may be told of.
+
+    Attributes:
+        scopes: The messages and memory documents of these scopes.
+        conversations: The turns of these conversations; of all where None.
+    """
+
+    scopes: frozenset[str]
+    conversations: frozenset[str] | None
+
+    def sees(self, text: Text) -> bool:
+        """May they be told of that text?"""
+        if text.stream != TURNS:
+            return text.scope in self.scopes
+        talk = conversation_of(text.scope)
+        return talk is not None and (self.conversations is None or talk in self.conversations)
 
 
 @attrs.frozen
@@ -179,9 +201,9 @@ def said_by(event: Event) -> str | None:
         return None
     match happened:
         case Sent():
-            return happened.letter.body
+            return happened.letter.body if event.stream.startswith(MESSAGES) else None
         case Completed() | Snoozed() | Cancelled():
-            return happened.outcome
+            return happened.outcome if event.stream.startswith(MESSAGES) else None
         case TurnAppended():
             return chat.text(happened.messages) if event.stream == TURNS else None
         case Written():
@@ -197,7 +219,7 @@ _SAYING: Final = {codec.EVENT_NAMES[kind] for kind in (Sent, Completed, Snoozed,
 # --- questions --------------------------------------------------------------------------------------
 
 
-def find(db: sqlite3.Connection, name: str, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int) -> Found:
+def find(db: sqlite3.Connection, name: str, terms: Sequence[str], sight: Sight, limit: int) -> Found:
     """
     The newest texts that match.
 
@@ -205,7 +227,7 @@ def find(db: sqlite3.Connection, name: str, terms: Sequence[str], may_see: Calla
         db: The index.
         name: `SAID` or `NOTED`.
         terms: Folded terms, every one of which must be there.
-        may_see: Whether whoever asks may be told of a text.
+        sight: What whoever asks may be told of.
         limit: How many at most.
     """
     found: list[Text] = []
@@ -214,16 +236,14 @@ def find(db: sqlite3.Connection, name: str, terms: Sequence[str], may_see: Calla
     for count, text in enumerate(rows):
         if not pieces and count == SCAN_MAX:
             return Found(tuple(found), complete=False)
-        if may_see(text) and matching.matches(terms, text.text):
+        if sight.sees(text) and matching.matches(terms, text.text):
             found.append(text)
             if len(found) == limit:
                 break
     return Found(tuple(found))
 
 
-def find_turns(
-    db: sqlite3.Connection, terms: Sequence[str], may_see: Callable[[Text], bool], limit: int
-) -> tuple[Text, ...]:
+def find_turns(db: sqlite3.Connection, terms: Sequence[str], sight: Sight, limit: int) -> tuple[Text, ...]:
     """
     The turns that match, by their times: the latest first, then by conversation and number, both from the end.
 
@@ -239,7 +259,7 @@ def find_turns(
     found: list[Text] = []
     for (seq,) in rows:
         text = Text._make(db.execute("SELECT * FROM said WHERE seq = ?", (seq,)).fetchone())
-        if may_see(text) and matching.matches(terms, text.text):
+        if sight.sees(text) and matching.matches(terms, text.text):
             found.append(text)
             if len(found) == limit:
                 break
