@@ -213,11 +213,23 @@ def open_store(where: str | os.PathLike[str]) -> Store:
     """
     The store of a folder, made if it is not there; `:memory:` for one that lasts as long as the object.
 
+    `postgresql://…` is one in a database (see `fencepost.mailbox.store.postgres`), and `http://…` or `https://…` one
+    that a state process keeps, whose token is in `FENCEPOST_CLIENT_TOKEN` (see `fencepost.mailbox.http`).
+
     Raises:
+        BadInput: A URL is not well formed.
         JournalError: It is not a store, is newer than this program, or cannot be opened.
     """
     from fencepost.mailbox.store.opening import file_store, memory_store
 
+    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+        from fencepost.mailbox.store.postgres.opening import postgres_store
+
+        return postgres_store(where)
+    if isinstance(where, str) and where.startswith(("http://", "https://")):
+        from fencepost.mailbox.http.opening import remote_store
+
+        return remote_store(where)
     return memory_store() if where == ":memory:" else file_store(where)
 
 

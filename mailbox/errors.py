@@ -177,6 +177,16 @@ class ReadOnlyMount(BadInput):
     mode: str
 
 
+class Forbidden(BadInput):
+    """The token that was given does not allow this."""
+
+    code = "forbidden"
+    sentence = "this token is not for {name!r}: use one that is, or ask whoever runs the state process"
+    wire_code = "forbidden"
+    wire_status = 403
+    name: str
+
+
 class BlankQuery(BadInput):
     """A search for nothing, which is not the same as one that finds nothing."""
 

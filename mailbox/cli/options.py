@@ -16,10 +16,18 @@ from fencepost.journal.errors import ErasureUnfinished, ExportIsReadOnly, Journa
 from fencepost.mailbox import errors, shapes
 from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
-from fencepost.mailbox.cli.place import home, login, project_scope, user_scope
+from fencepost.mailbox.cli.place import (
+    DATABASE_VARIABLE,
+    URL_VARIABLE,
+    home,
+    login,
+    project_scope,
+    user_scope,
+)
 from fencepost.mailbox.cli.show import note
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
+from fencepost.mailbox.store.port import Store
 
 if TYPE_CHECKING:  # what a command does not open it does not import
     from fencepost.mailbox.erasures import Erasures
@@ -42,6 +50,9 @@ class Where:
     """What the storage options of a command said."""
 
     root: str | None
+    database_url: str | None
+    schema: str | None
+    url: str | None
     scope: str | None
     mount: tuple[str, ...]
     actor: str | None
@@ -130,7 +141,29 @@ class Where:
     def _actor(self) -> str:
         return f"cli:{login()}" if self.actor is None else self.actor
 
-    def _store(self, *, to_read: bool) -> JournalStore:
+    def _store(self, *, to_read: bool) -> Store:
+        given = {"--root": self.root, "--database-url": self.database_url, "--url": self.url}
+        named = [option for option, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise errors.Usage(why=f"{named[0]} and {named[1]} were both given: a store is in one place")
+        environ = {} if named else os.environ
+        database = self.database_url if named else environ.get(DATABASE_VARIABLE)
+        url = self.url if named else environ.get(URL_VARIABLE)
+        if database and url:
+            raise errors.Usage(why=f"${DATABASE_VARIABLE} and ${URL_VARIABLE} are both set: say which with an option")
+        if self.schema is not None and not database:
+            raise errors.Usage(why="--schema is for a store in a database: give --database-url too")
+        if database:
+            from fencepost.mailbox.store.postgres.opening import SCHEMA, postgres_store
+
+            return postgres_store(database, schema=self.schema or SCHEMA, may_hold_password=self.database_url is None)
+        if url:
+            from fencepost.mailbox.http.opening import remote_store
+
+            return remote_store(url)
+        return self._folder(to_read=to_read)
+
+    def _folder(self, *, to_read: bool) -> JournalStore:
         if self.root == "":
             raise errors.Usage(why="--root is empty: name a folder, or leave it out")
         root = os.path.abspath(self.root or home())
@@ -174,9 +207,17 @@ def storage(command: F) -> F:
     """The options that say where to work; the command receives them as `where`."""
 
     def with_where(
-        root: str | None, scope: str | None, mount: tuple[str, ...], actor: str | None, as_json: bool, **rest: Any
+        root: str | None,
+        database_url: str | None,
+        schema: str | None,
+        url: str | None,
+        scope: str | None,
+        mount: tuple[str, ...],
+        actor: str | None,
+        as_json: bool,
+        **rest: Any,
     ) -> Any:
-        return command(where=Where(root, scope, mount, actor, as_json), **rest)
+        return command(where=Where(root, database_url, schema, url, scope, mount, actor, as_json), **rest)
 
     with_where.__name__ = command.__name__
     with_where.__doc__ = command.__doc__
@@ -185,6 +226,16 @@ def storage(command: F) -> F:
     for decorate in reversed(
         [
             root_option,
+            click.option(
+                "--database-url",
+                metavar="URL",
+                help="Or the database that it is in, without a password [$FENCEPOST_DATABASE_URL].",
+            ),
+            click.option("--schema", help="The schema in that database [fencepost]."),
+            click.option(
+                "--url",
+                help="Or the state process that keeps it [$FENCEPOST_URL]; $FENCEPOST_CLIENT_TOKEN is its token.",
+            ),
             click.option("--scope", help="Mount this one scope, at /project."),
             click.option(
                 "--mount",

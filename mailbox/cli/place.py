@@ -10,12 +10,19 @@ from __future__ import annotations
 import os
 
 HOME_VARIABLE = "FENCEPOST_HOME"
+DATABASE_VARIABLE = "FENCEPOST_DATABASE_URL"
+URL_VARIABLE = "FENCEPOST_URL"
 _MARKS = "._-"
 
 
 def home() -> str:
     """The store that is used where no --root is given."""
     return os.environ.get(HOME_VARIABLE) or os.path.expanduser("~/.fencepost")
+
+
+def elsewhere() -> bool:
+    """Does the environment say that the store is in a database, or with a state process?"""
+    return bool(os.environ.get(DATABASE_VARIABLE) or os.environ.get(URL_VARIABLE))
 
 
 def slug(text: str) -> str:

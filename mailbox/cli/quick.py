@@ -15,7 +15,7 @@ import sqlite3
 import time
 
 from fencepost.journal.watermark import Watermark
-from fencepost.mailbox.cli.place import home, project_scope, user_scope
+from fencepost.mailbox.cli.place import elsewhere, home, project_scope, user_scope
 from fencepost.mailbox.store import inbox
 
 _VALUES = frozenset(("--session", "--target", "--status", "--limit", "--root"))
@@ -26,7 +26,7 @@ _LISTINGS = ("unread", "open", "scheduled", "closed", "all")
 def list_json(words: list[str]) -> str | None:
     """The answer to `messages list --json` with these words, or None where the other door has to give it."""
     options = _options(words)
-    if options is None:
+    if options is None or ("--root" not in options and elsewhere()):
         return None
     session = options.get("--session")
     limit = options.get("--limit", "50")

@@ -1,0 +1,1 @@
+"""The client: a store that a state process keeps."""

@@ -1,0 +1,1 @@
+"""The state process: a store, served over HTTP."""
