@@ -29,6 +29,9 @@ HOMES = {
     "PersistQueue": "peers",
     "LiteQueue": "peers",
     "Reference": "reference",
+    "FencepostPostgres": "queues",
+    "Procrastinate": "queues",
+    "SkipLocked": "queues",
 }
 
 
