@@ -5,7 +5,6 @@ Nothing here or beside it imports the product.  What the program prints is check
 a test that asks for a receipt has checked its shape as well.
 """
 
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import jsonschema
 import pytest
+from substrates import Database, Folder, Wire
 
 SCHEMA = json.loads(
     Path(
@@ -27,6 +27,10 @@ PROGRAM = Path(sysconfig.get_path("scripts")) / "fencepost"
 #: Longer than any command may take, so that one that hangs fails its test and nothing more.
 PATIENCE_S = 60
 
+
+#: What is promised wherever the store is; the other modules speak of folders.
+EVERYWHERE = ("test_bad_input", "test_fences", "test_listing", "test_operations")
+SUBSTRATES = ("file", "postgres", "wire-file", "wire-postgres")
 
 #: Begins a loop of a shell that starts very many programs: measuring each would make the test several times as long.
 UNMEASURED = "unset COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG; "
@@ -43,7 +47,7 @@ class Answer(NamedTuple):
 class Shell:
     """A person's shell with a home and a working directory of its own."""
 
-    def __init__(self, folder, check):
+    def __init__(self, folder, check, substrate=Folder):
         self.home = folder / "home"
         self.here = folder / "work" / "app"
         self.home.mkdir(mode=0o700)
@@ -60,10 +64,13 @@ class Shell:
             "TERM": "xterm",
         }
 
+        self.substrate = substrate(self)
+        self.environ |= self.substrate.environ
+
     @property
     def root(self):
-        """Where the store is when nobody says otherwise."""
-        return self.home / ".fencepost"
+        """The folder that the store is in."""
+        return self.substrate.root
 
     def start(self, *words, before=(), **options):
         """A running command; `before` is what it is started through."""
@@ -150,9 +157,8 @@ class Shell:
         return error["error"]
 
     def digest(self):
-        """A digest of everything in the journal."""
-        files = sorted(file for file in (self.root / "journal").rglob("*") if file.is_file())
-        return hashlib.sha256(b"".join(bytes(file) + b"\0" + file.read_bytes() for file in files)).hexdigest()
+        """A digest of everything that was ever recorded."""
+        return self.substrate.digest()
 
 
 @pytest.fixture(scope="session")
@@ -180,13 +186,42 @@ def _installed():
     assert PROGRAM.exists(), "install fencepost into this environment first"
 
 
-@pytest.fixture
-def shell(tmp_path, check):
-    """A shell with an empty home."""
-    return Shell(tmp_path, check)
+def pytest_generate_tests(metafunc):
+    """Ask what holds everywhere of every kind of store."""
+    if "over" in metafunc.fixturenames and metafunc.module.__name__.rpartition(".")[2] in EVERYWHERE:
+        metafunc.parametrize("over", SUBSTRATES, scope="module")
 
 
 @pytest.fixture(scope="module")
-def lasting_shell(tmp_path_factory, check):
+def over():
+    """The kind of store that a shell's program uses."""
+    return "file"
+
+
+@pytest.fixture(scope="module")
+def substrate(over, request):
+    """Makes the place where a shell's store is."""
+    if over == "file":
+        return Folder
+    if over == "wire-file":
+        return lambda shell: Wire(shell, Folder(shell))
+    server = request.getfixturevalue("postgres")
+    if over == "postgres":
+        return lambda shell: Database(shell, server)
+    return lambda shell: Wire(shell, Database(shell, server))
+
+
+@pytest.fixture
+def shell(tmp_path, check, substrate):
+    """A shell with an empty home."""
+    shell = Shell(tmp_path, check, substrate)
+    yield shell
+    shell.substrate.close()
+
+
+@pytest.fixture(scope="module")
+def lasting_shell(tmp_path_factory, check, substrate):
     """A shell whose home is shared by the tests of a module; for those that write nothing."""
-    return Shell(tmp_path_factory.mktemp("lasting"), check)
+    shell = Shell(tmp_path_factory.mktemp("lasting"), check, substrate)
+    yield shell
+    shell.substrate.close()
