@@ -22,6 +22,8 @@ class NewEvent:
         data: JSON, opaque to the journal.
         key: An idempotency key, recorded as a keyed digest that outlives the data.
         meaning: What `data` says, for whoever made it and folds it later in the same process; never recorded.
+        digest: Instead of `key` its keyed digest, in hex, of an event that another journal with the same secret has
+            recorded.
     """
 
     scope: str
@@ -30,6 +32,7 @@ class NewEvent:
     data: bytes
     key: str | None = None
     meaning: object = attrs.field(default=None, eq=False, repr=False)
+    digest: str | None = None
 
 
 @attrs.frozen(slots=False)

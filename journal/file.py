@@ -28,6 +28,7 @@ from fencepost.journal.errors import (
     JournalCorrupt,
     NotAStore,
     SyncFailed,
+    TargetOccupied,
 )
 from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.frame import encode, recorded
@@ -46,6 +47,7 @@ from fencepost.journal.root import (
     make_root,
     make_store,
     read_identity,
+    write_identity,
 )
 from fencepost.journal.segments import SEGMENT_BYTES, Segments
 from fencepost.journal.sync import Sync
@@ -252,6 +254,19 @@ class FileJournal:
         """The keyed digest of an idempotency key; see `fencepost.journal.port.Journal`."""
         return self.identity.digest(scope, key)
 
+    def secret(self) -> bytes:
+        """See `fencepost.journal.port.Journal`."""
+        return self.identity.key
+
+    def adopt(self, secret: bytes) -> None:
+        """See `fencepost.journal.port.Journal`."""
+        with self.locked():
+            if self._stock().seq:
+                raise TargetOccupied(path=self.root, why="a store with a history of its own")
+            here = self.identity
+            write_identity(self.root, self._disk, store_id=here.id, generation=here.generation, key=secret)
+            self.reload_identity()
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """
@@ -340,7 +355,7 @@ class FileJournal:
         """The digest of each event's idempotency key, which no other event may carry."""
         digests: list[str | None] = []
         for event in batch.events:
-            digest = None if event.key is None else self.key_digest(event.scope, event.key)
+            digest = event.digest if event.key is None else self.key_digest(event.scope, event.key)
             if digest is not None and (digest in digests or digest in self._keys or self._heads.knows_key(digest)):
                 raise JournalConflict(
                     scope=event.scope, stream="an idempotency key", expected_version=0, actual_version=1

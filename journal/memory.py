@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt
+from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt, TargetOccupied
 from fencepost.journal.event import Batch, Checkpoint, Commit, Event
 from fencepost.journal.frame import encode, recorded
 from fencepost.journal.port import Heads, Stream
@@ -29,6 +30,7 @@ class MemoryJournal:
         self._heads: Heads | None = None
         self._closed = False
         self._erasures = 0
+        self._secret = secrets.token_bytes(32)
 
     def generation(self) -> int:
         """See `fencepost.journal.port.Journal`."""
@@ -56,7 +58,9 @@ class MemoryJournal:
                 stream = (event.scope, event.stream)
                 after[stream] = after.get(stream, 0) + 1
                 versions.append(after[stream])
-            macs = [event.key and self.key_digest(event.scope, event.key) for event in batch.events]
+            macs = [
+                event.digest if event.key is None else self.key_digest(event.scope, event.key) for event in batch.events
+            ]
             used = [mac for mac in macs if mac is not None]
             if self._keys.intersection(used) or len(set(used)) < len(used):
                 raise JournalConflict(
@@ -139,7 +143,18 @@ class MemoryJournal:
 
     def key_digest(self, scope: str, key: str) -> str:
         """See `fencepost.journal.port.Journal`."""
-        return hmac.new(b"memory", f"{scope}\0{key}".encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._secret, f"{scope}\0{key}".encode(), hashlib.sha256).hexdigest()
+
+    def secret(self) -> bytes:
+        """See `fencepost.journal.port.Journal`."""
+        return self._secret
+
+    def adopt(self, secret: bytes) -> None:
+        """See `fencepost.journal.port.Journal`."""
+        with self._mutex:
+            if self._commits:
+                raise TargetOccupied(path="memory", why="a store with a history of its own")
+            self._secret = secret
 
     def close(self) -> None:
         """See `fencepost.journal.port.Journal`."""

@@ -137,5 +137,16 @@ class Journal(Protocol):
     def key_digest(self, scope: str, key: str) -> str:
         """The keyed digest under which an idempotency key of that scope is recorded."""
 
+    def secret(self) -> bytes:
+        """The 32 bytes under which idempotency keys are digested."""
+
+    def adopt(self, secret: bytes) -> None:
+        """
+        Digest idempotency keys under that secret: those of another journal are about to be recorded here.
+
+        Raises:
+            TargetOccupied: Something has been recorded already.
+        """
+
     def close(self) -> None:
         """Let go of everything; a second call does nothing."""

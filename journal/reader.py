@@ -141,6 +141,14 @@ class FileReader:
         """See `fencepost.journal.port.Journal`."""
         return self.identity.digest(scope, key)
 
+    def secret(self) -> bytes:
+        """See `fencepost.journal.port.Journal`."""
+        return self.identity.key
+
+    def adopt(self, secret: bytes) -> None:
+        """See `fencepost.journal.port.Journal`; never."""
+        raise ReadOnlyStore(path=self.root)
+
     def close(self) -> None:
         """See `fencepost.journal.port.Journal`."""
         self.segments.close()

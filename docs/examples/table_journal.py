@@ -1,11 +1,12 @@
 """A journal in one SQLite table: the smallest backend that keeps every promise of `fencepost.journal.port`."""
 
 import hashlib
+import hmac
 import secrets
 import sqlite3
 import threading
 
-from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt
+from fencepost.journal.errors import ClosedHandle, JournalConflict, JournalCorrupt, TargetOccupied
 from fencepost.journal.event import Checkpoint
 from fencepost.journal.frame import commit_at, encode, erased_slot, header_at, recorded, slot_places
 from fencepost.journal.recovery import BEGINNING
@@ -24,6 +25,8 @@ class TableJournal:
             "CREATE TABLE IF NOT EXISTS head (scope TEXT, stream TEXT, version INTEGER, PRIMARY KEY (scope, stream));"
             "CREATE TABLE IF NOT EXISTS sent (digest TEXT PRIMARY KEY);"
             "CREATE TABLE IF NOT EXISTS erased (seq INTEGER PRIMARY KEY);"
+            "CREATE TABLE IF NOT EXISTS secret (secret BLOB);"
+            "INSERT INTO secret SELECT randomblob(32) WHERE NOT EXISTS (SELECT 1 FROM secret);"
         )
 
     def attach(self, heads):
@@ -54,7 +57,7 @@ class TableJournal:
         digests, versions = [], []
         for event in batch.events:
             versions.append(self._version(event.scope, event.stream) + 1)
-            digests.append(event.key and self.key_digest(event.scope, event.key))
+            digests.append(event.digest if event.key is None else self.key_digest(event.scope, event.key))
             self._db.execute("REPLACE INTO head VALUES (?, ?, ?)", (event.scope, event.stream, versions[-1]))
             if digests[-1] is not None:
                 self._use(digests[-1], event)
@@ -153,7 +156,17 @@ class TableJournal:
         return self._commit(*row)
 
     def key_digest(self, scope, key):
-        return hashlib.sha256(f"{scope}\0{key}".encode()).hexdigest()
+        return hmac.new(self.secret(), f"{scope}\0{key}".encode(), hashlib.sha256).hexdigest()
+
+    def secret(self):
+        with self._mutex:
+            return self._db.execute("SELECT secret FROM secret").fetchone()[0]
+
+    def adopt(self, secret):
+        with self._mutex:
+            done = self._db.execute("UPDATE secret SET secret = ? WHERE NOT EXISTS (SELECT 1 FROM frame)", (secret,))
+            if not done.rowcount:
+                raise TargetOccupied(path="table", why="a store with a history of its own")
 
     def close(self):
         with self._mutex:

@@ -22,9 +22,10 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from fencepost.journal.errors import BatchTooLarge, ClosedHandle, JournalConflict, JournalCorrupt
+from fencepost.journal.errors import BatchTooLarge, ClosedHandle, JournalConflict, JournalCorrupt, TargetOccupied
 from fencepost.journal.event import Batch, Checkpoint, Commit, NewEvent
 from fencepost.journal.frame import BATCH_EVENTS_MAX, GENESIS
+from fencepost.journal.memory import MemoryJournal
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.recovery import BEGINNING
 
@@ -257,6 +258,29 @@ class JournalContract:
         assert journal.key_digest("user:me", "secret") == commit.events[0].key
         assert len({journal.key_digest(*words) for words in (("s:a", "k"), ("s:a", "l"), ("s:b", "k"))}) == 3
         assert "secret" not in str(commit)
+
+    def test_a_key_of_another_journal_is_known(self) -> None:
+        """Whoever adopts the secret of another journal records its digests, and knows its keys again."""
+        journal, other = self.handle(), MemoryJournal()
+        recorded = other.append(batch(event(A, key="k")), {A: 0}).events[0]
+        journal.adopt(other.secret())
+        journal.append(batch(attrs.evolve(event(A), digest=recorded.key)), {A: 0})
+
+        assert recorded.key == journal.key_digest(A[0], "k")
+        assert other.secret() == journal.secret()
+        with pytest.raises(JournalConflict):
+            journal.append(batch(event(B, key="k")), {B: 0})
+
+    def test_a_journal_with_a_history_adopts_nothing(self) -> None:
+        """Its own keys would be forgotten."""
+        journal = self.handle()
+        journal.append(batch(event(A, key="k")), {A: 0})
+        before = journal.secret()
+
+        with pytest.raises(TargetOccupied):
+            journal.adopt(bytes(32))
+
+        assert before == journal.secret()
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
