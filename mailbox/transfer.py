@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -29,7 +29,7 @@ from fencepost.journal.copying import (
     take_copy,
 )
 from fencepost.journal.disk import Disk
-from fencepost.journal.errors import CopyDamaged
+from fencepost.journal.errors import CopyDamaged, JournalUnavailable, TargetOccupied
 from fencepost.journal.event import Batch, Commit, NewEvent
 from fencepost.journal.file import FileJournal
 from fencepost.journal.port import Stream
@@ -39,6 +39,8 @@ from fencepost.mailbox import codec, foreign
 from fencepost.mailbox.addresses import REDACTIONS
 from fencepost.mailbox.digest import replay_digest
 from fencepost.mailbox.events import Redacted, TurnsRedacted
+from fencepost.mailbox.store.port import Store
+from fencepost.mailbox.store.replay import recordable
 from fencepost.mailbox.turns import TURNS
 
 
@@ -125,6 +127,111 @@ def import_store(
     return _transfer(manifest)
 
 
+def export_from(
+    store: Store,
+    folder: str | os.PathLike[str],
+    *,
+    each: Callable[[Commit], None] | None = None,
+    disk: Disk | None = None,
+) -> Transfer:
+    """
+    Export a store of whatever kind, while others use it too: its history is recorded again, in a folder.
+
+    Args:
+        store: The store.
+        folder: Where the export shall be; it is not there yet, or empty.
+        each: Called with every batch, in order, while the copy is proven.
+        disk: The calls that touch the disk.
+
+    Raises:
+        TargetOccupied: Something is in the folder.
+        JournalError: The store cannot be read, or the export not be written.
+    """
+    folder = os.path.abspath(folder)
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    for _ in range(_ATTEMPTS_MAX):
+        with tempfile.TemporaryDirectory(prefix=".fencepost-", dir=os.path.dirname(folder)) as above:
+            stage = os.path.join(above, "store")
+            end = store.feed_bounds()[1]
+            _record_again(recordable(_through(store, end), "the store"), stage, store.secret())
+            with contextlib.closing(FileReader(stage)) as reader:
+                built = replay_digest(reader.read)
+            if built == replay_digest(lambda: _through(store, end)):  # nothing was erased meanwhile
+                return export_store(stage, folder, each=each, disk=disk)
+    raise JournalUnavailable(path=folder, why="erasures keep the store changing")
+
+
+def import_into(
+    folder: str | os.PathLike[str],
+    store: Store,
+    *,
+    dry_run: bool = False,
+    each: Callable[[Commit], None] | None = None,
+) -> Transfer:
+    """
+    Fill an empty store of whatever kind from an export; see `import_store` for what an export is.
+
+    Unlike a folder, which is put in place whole, such a store may be left with a part of it by an interruption.
+
+    Raises:
+        NotACopy: The folder is no export.
+        CopyDamaged, ForeignDamaged: It is not what it was, or cannot be.
+        TargetOccupied: Something has been recorded in the store.
+        JournalError: It cannot be written.
+    """
+    if store.feed_bounds()[1]:
+        raise TargetOccupied(path="the store", why="it has a history of its own")
+    with tempfile.TemporaryDirectory(prefix="fencepost-") as above:
+        source = os.path.abspath(folder)
+        if not os.path.lexists(os.path.join(source, MANIFEST)) and foreign.is_layout(source):
+            source = os.path.join(above, "store")
+            done = import_store(folder, source, each=each)
+        else:
+            done = import_store(source, os.path.join(above, "nowhere"), dry_run=True, each=each)
+        if not dry_run:
+            with contextlib.closing(FileReader(source)) as reader:
+                behind = 0
+                for batches in _some(recordable(reader.read(), source)):
+                    behind = store.restore(batches, behind, reader.secret())
+    return done
+
+
+#: Something was erased while the store was exported so many times in a row before that is given up.
+_ATTEMPTS_MAX: Final = 5
+#: Events that are asked for, and recorded again, at once.
+_EVENTS_AT_ONCE: Final = 1_000
+
+
+def _through(store: Store, end: int) -> Iterator[Commit]:
+    """All batches of a store up to that event."""
+    place = 0
+    while place < end and (found := store.batches(place, _EVENTS_AT_ONCE)):
+        for commit in found:
+            place = commit.seq
+            if place > end:
+                return
+            yield commit
+
+
+def _some(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+    """Batches, some at a time."""
+    waiting: list[Batch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(len(each.events) for each in waiting) >= _EVENTS_AT_ONCE:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def _record_again(batches: Iterable[Batch], stage: str, secret: bytes) -> None:
+    with _staging(stage) as journal:
+        journal.adopt(secret)
+        for batch in batches:
+            journal.append(batch, {})
+
+
 def _import_foreign(
     folder: str, root: str, *, dry_run: bool, each: Callable[[Commit], None] | None, disk: Disk
 ) -> Transfer:
@@ -170,9 +277,7 @@ class _Unsynced(Disk):
 
 def _build(found: Sequence[foreign.Row], stage: str) -> None:
     """Record the rows in a new store."""
-    disk = _Unsynced()
-    journal = FileJournal(stage, disk=disk)
-    with contextlib.closing(journal):
+    with _staging(stage) as journal:
         versions: dict[Stream, int] = {}
         to_erase: dict[Stream, dict[int, int]] = {}
         for row in found:
@@ -185,6 +290,14 @@ def _build(found: Sequence[foreign.Row], stage: str) -> None:
             act = TurnsRedacted(tuple(places), _WHY) if path == TURNS else Redacted(path, 1, _WHY)
             row = foreign.Row(found[-1].at, "host:import", scope, REDACTIONS, act)
             _record(journal, row, (scope, REDACTIONS), versions, tuple(places.values()))
+
+
+@contextlib.contextmanager
+def _staging(stage: str) -> Iterator[FileJournal]:
+    """A new store that is written in one go."""
+    disk = _Unsynced()
+    with contextlib.closing(FileJournal(stage, disk=disk)) as journal:
+        yield journal
     for name in (STORE_LOCK, SYNC_LOCK, WATERMARK):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(stage, name))

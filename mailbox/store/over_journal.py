@@ -14,7 +14,13 @@ from itertools import repeat
 from typing import Final, TypeVar
 
 from fencepost.journal import forks
-from fencepost.journal.errors import JournalConflict, JournalCorrupt, JournalError, JournalUnavailable
+from fencepost.journal.errors import (
+    JournalConflict,
+    JournalCorrupt,
+    JournalError,
+    JournalUnavailable,
+    TargetOccupied,
+)
 from fencepost.journal.event import Batch, Commit, Event, NewEvent
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.segments import segment_name
@@ -343,6 +349,25 @@ class JournalStore(Feed):
         """See `fencepost.mailbox.store.port.Store`."""
         self.feed()
         return self._ask(lambda: self._index.has_seen(session))
+
+    # --- the whole of it -----------------------------------------------------------------------------------
+
+    def secret(self) -> bytes:
+        """See `fencepost.mailbox.store.port.Store`."""
+        return self._journal.secret()
+
+    def restore(self, batches: Sequence[Batch], behind: int, secret: bytes) -> int:
+        """See `fencepost.mailbox.store.port.Store`."""
+        if behind == 0 and secret != self._journal.secret():
+            self._journal.adopt(secret)
+        for batch in batches:
+            if self._refresh() != behind:
+                raise TargetOccupied(path="the store", why="it has a history of its own")
+            self.append(batch, {}, settle=False)
+            behind += len(batch.events)
+        if not self.settle(self.epoch()):
+            raise JournalUnavailable(path="the store", why="what was recorded has been taken back")
+        return behind
 
     # --- the index ---------------------------------------------------------------------------------------------
 

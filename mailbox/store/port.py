@@ -218,5 +218,25 @@ class Store(Protocol):
     def next_change(self, query: Query) -> datetime | None:
         """When the passing of time alone will next add to the listing."""
 
+    def secret(self) -> bytes:
+        """The 32 bytes under which idempotency keys are digested; only for whoever takes the whole store away."""
+
+    def restore(self, batches: Sequence[Batch], behind: int, secret: bytes) -> int:
+        """
+        Record again what another store has recorded; see `fencepost.mailbox.store.replay`.
+
+        Args:
+            batches: Some of it, in order.
+            behind: The number of events that were recorded again before; 0 to begin, in a store that is empty.
+            secret: The other store's.
+
+        Returns:
+            The number of events that were recorded again.
+
+        Raises:
+            TargetOccupied: Something else has been recorded here.
+            JournalError: It could not be done; some of the batches may be there.
+        """
+
     def close(self) -> None:
         """Let go of everything; a second call does nothing."""
