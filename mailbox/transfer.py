@@ -14,6 +14,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -156,7 +157,7 @@ def export_from(
             _record_again(recordable(_through(store, end), "the store"), stage, store.secret())
             with contextlib.closing(FileReader(stage)) as reader:
                 built = replay_digest(reader.read)
-            if built == replay_digest(lambda: _through(store, end)):  # nothing was erased meanwhile
+            if built == replay_digest(partial(_through, store, end)):  # nothing was erased meanwhile
                 return export_store(stage, folder, each=each, disk=disk)
     raise JournalUnavailable(path=folder, why="erasures keep the store changing")
 
