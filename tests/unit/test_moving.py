@@ -1,0 +1,135 @@
+"""A history moves from any kind of store to any other, and is the same there."""
+
+import contextlib
+from functools import partial
+
+import pytest
+
+from fencepost.journal.errors import CopyDamaged, TargetOccupied
+from fencepost.mailbox import Conversations, Documents, Mailbox, Mount, open_store
+from fencepost.mailbox.digest import replay_digest
+from fencepost.mailbox.store.replay import recordable
+from fencepost.mailbox.transfer import export_from, import_into
+
+MOUNTS = [Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")]
+KINDS = ("memory", "file")
+
+
+@pytest.fixture
+def new(tmp_path, request):
+    """Opens an empty store of a kind."""
+    with contextlib.ExitStack() as after:
+        count = iter(range(100))
+
+        def new(kind):
+            store = open_store(":memory:" if kind == "memory" else tmp_path / f"store-{next(count)}")
+            after.callback(store.close)
+            return store
+
+        yield new
+
+
+def fill(store):
+    """Mail in several standings, a key, documents, a link, turns, and something of each kind that was erased."""
+    box, notes, talks = Mailbox(store, MOUNTS), Documents(store, MOUNTS), Conversations(store)
+    held = box.claim(box.send("work", actionable=True, idempotency_key="once").message.id, session="s", occurrence=1)
+    box.complete(held.message.id, session="s", occurrence=1, token=held.message.lease.token, outcome="done")
+    secret = box.send("secret", about="talk", about_turn=1, idempotency_key="twice")
+    box.shown([secret.message.id], session="s", door="hook")
+    notes.write("/project/a", "one")
+    notes.write("/project/a", "two")
+    notes.write("/user/b", "gone")
+    notes.delete("/user/b")
+    box.link("t", "s")
+    for text in ("one", "secret", "three"):
+        talks.append_turn("talk", [{"role": "user", "content": text}])
+    talks.redact_turns("talk", turns=[2])
+    box.redact(secret.message.id)
+    box.send("after")
+
+
+def through(store):
+    place = 0
+    while found := store.batches(place, 3):
+        yield from found
+        place = found[-1].seq
+
+
+def digest(store):
+    return replay_digest(partial(through, store)).digest
+
+
+@pytest.mark.parametrize("source", KINDS)
+@pytest.mark.parametrize("target", KINDS)
+def test_a_history_moves(new, tmp_path, source, target):
+    """Versions, times, actors, keys and what was erased: the replay digests are the same all the way."""
+    one, other = new(source), new(target)
+    fill(one)
+
+    exported = export_from(one, tmp_path / "export")
+    assert exported == import_into(tmp_path / "export", other, dry_run=True)
+    assert 0 == other.feed_bounds()[1]
+    assert exported == import_into(tmp_path / "export", other)
+
+    assert {exported.replay_digest} == {digest(one), digest(other)}
+    repeated = Mailbox(other, MOUNTS).send("work", actionable=True, idempotency_key="once")
+    assert repeated.repeated
+    assert exported.erased == sum(event.data is None for batch in through(other) for event in batch.events) > 0
+
+
+def test_nothing_is_imported_over_a_history(new, tmp_path):
+    """A store in which anything was ever recorded is left as it is."""
+    one, other = new("memory"), new("file")
+    fill(one)
+    export_from(one, tmp_path / "export")
+    Mailbox(other, MOUNTS).send("mine")
+    before = digest(other)
+
+    with pytest.raises(TargetOccupied):
+        import_into(tmp_path / "export", other)
+    with pytest.raises(TargetOccupied):
+        other.restore(list(recordable(through(one), "one")), 0, one.secret())
+
+    assert before == digest(other)
+
+
+def test_what_is_recorded_again_follows_what_was(new):
+    """Somebody who writes meanwhile is noticed, and not overwritten."""
+    one, other = new("memory"), new("memory")
+    fill(one)
+    batches = list(recordable(through(one), "one"))
+    behind = other.restore(batches[:2], 0, one.secret())
+    Mailbox(other, MOUNTS).send("mine")
+
+    with pytest.raises(TargetOccupied):
+        other.restore(batches[2:], behind, one.secret())
+
+
+def test_an_erasure_that_nothing_accounts_for(new):
+    """It would be told as something that was never said, so it is refused."""
+    one = new("memory")
+    fill(one)
+    batches = [each for each in through(one) if not any(event.stream == "/redactions" for event in each.events)]
+
+    with pytest.raises(CopyDamaged):
+        list(recordable(batches, "one"))
+
+
+def test_what_is_erased_while_it_is_exported_is_in_no_export(new, tmp_path, monkeypatch):
+    """It is read again."""
+    store = new("memory")
+    fill(store)
+    secret = Mailbox(store, MOUNTS).send("a word to be erased")
+    look = store.batches
+
+    def erasing(after, limit):
+        found = look(after, limit)
+        monkeypatch.setattr(store, "batches", look)
+        Mailbox(store, MOUNTS).redact(secret.message.id)
+        return found
+
+    monkeypatch.setattr(store, "batches", erasing)
+    export_from(store, tmp_path / "export")
+
+    files = [file.read_bytes() for file in (tmp_path / "export").rglob("*") if file.is_file()]
+    assert not any(b"a word to be erased" in data for data in files)
