@@ -114,12 +114,17 @@ def or_null(kind: Kind) -> Kind:
     )
 
 
+def _allow_each(kind: Kind, who: Client, values: Collection[Any]) -> None:
+    for value in values:
+        kind.allow(who, value)
+
+
 def many(kind: Kind) -> Kind:
     """A list of them."""
     return Kind(
         lambda values: [kind.write(value) for value in values],
         lambda raw, field: tuple(kind.read(each, field) for each in _few(raw, field)),
-        lambda who, values: [kind.allow(who, value) for value in values] and None,
+        lambda who, values: _allow_each(kind, who, values),
     )
 
 
@@ -373,8 +378,8 @@ def _write_commit(commit: Commit) -> dict[str, Any]:
 
 def _commit(raw: Any, field: str) -> Commit:
     events = tuple(_event(event, field) for event in raw["events"])
-    places = [_whole(raw[name]) for name in ("segment", "offset", "stop")]
-    return Commit(events, raw["prev"], raw["digest"], *places)
+    segment, offset, stop = (_whole(raw[name]) for name in ("segment", "offset", "stop"))
+    return Commit(events, raw["prev"], raw["digest"], segment, offset, stop)
 
 
 def _write_version(version: Version) -> dict[str, Any]:
