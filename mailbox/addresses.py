@@ -15,8 +15,8 @@ from typing import Final
 
 import attrs
 
-from fencepost.mailbox import shapes
 from fencepost.journal.errors import BadInput
+from fencepost.mailbox import shapes
 from fencepost.mailbox.errors import InvalidName, ReadOnlyMount, ReservedPath, UnknownMount
 
 MESSAGES = "messages/"

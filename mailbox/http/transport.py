@@ -113,6 +113,9 @@ class Transport:
                     timeout=self._timeout_s,
                     limits=httpx.Limits(keepalive_expiry=_IDLE_S),
                     follow_redirects=False,
+                    verify=self.url.startswith(
+                        "https:"
+                    ),  # reading certificates takes long, and nothing else needs them
                     trust_env=not is_loopback(self.url),
                 )
             return self._pool

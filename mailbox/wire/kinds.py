@@ -445,8 +445,8 @@ def _stretch(raw: Any, _: str) -> Stretch:
     return Stretch(tuple(_change(each) for each in raw["changes"]), _whole(raw["position"]), raw["more"] is True)
 
 
-def _unsupported(raw: Any) -> tuple[Unsupported, ...]:
-    return tuple(Unsupported(scope, path, _whole(version), why) for scope, path, version, why in raw)
+def _unsupported(raw: Any) -> list[Unsupported]:
+    return [Unsupported(scope, path, _whole(version), why) for scope, path, version, why in raw]
 
 
 def _with_unsupported(items: Callable[[Any], Any], read: Callable[[Any], Any]) -> Kind:

@@ -1,7 +1,8 @@
 """The state machine, over a store at the other end of a wire."""
 
-from fencepost.mailbox.testing import run_on
 from wire_places import WireFolderPlace, WirePlace
+
+from fencepost.mailbox.testing import run_on
 
 
 class TestWire(run_on(WirePlace)):
