@@ -150,7 +150,23 @@ class JournalFull(JournalError):
     path: str
 
 
-class SyncFailed(JournalError):
+class OutcomeUnknown(JournalError):
+    """
+    Nobody confirmed a write, so whether it is there is unknown.
+
+    It is there whole or not at all.
+    """
+
+    code = "outcome_unknown"
+    sentence = (
+        "{path}: the write may or may not have happened ({why}): look with view or list; to repeat a lifecycle "
+        "command is safe, and so is to repeat a send that has an idempotency key"
+    )
+    path: str
+    why: str
+
+
+class SyncFailed(OutcomeUnknown):
     """
     The disk did not confirm a write, so whether it survives is unknown.
 
@@ -159,13 +175,10 @@ class SyncFailed(JournalError):
     Failures?", USENIX ATC 2020).
     """
 
-    code = "outcome_unknown"
     sentence = (
         "{path}: the disk did not confirm the write ({why}), so it may or may not be there: "
         "look for it before repeating the command"
     )
-    path: str
-    why: str
 
 
 class ErasureUnfinished(JournalError):
@@ -238,6 +251,15 @@ class ClosedHandle(JournalError):
     code = "closed_handle"
     sentence = "{path} was closed: open it again"
     path: str
+
+
+class MissingExtra(JournalError):
+    """The store is of a kind that needs more than was installed."""
+
+    code = "missing_extra"
+    sentence = "{needed} is not installed: pip install 'fencepost[{extra}]'"
+    needed: str
+    extra: str
 
 
 class CopyDamaged(JournalError):
