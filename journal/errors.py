@@ -152,15 +152,15 @@ class JournalFull(JournalError):
 
 class OutcomeUnknown(JournalError):
     """
-    Whether a write has happened is not known: nobody confirmed it, and nobody denied it.
+    Nobody confirmed a write, so whether it is there is unknown.
 
-    It is never repeated by itself.  A lifecycle command, or a send with an idempotency key, can be repeated safely.
+    It is there whole or not at all.
     """
 
     code = "outcome_unknown"
     sentence = (
-        "{path}: {why}, so it may have happened or not: look for it before repeating the command; "
-        "repeating a lifecycle command, or a send with an idempotency key, is safe"
+        "{path}: the write may or may not have happened ({why}): look with view or list; to repeat a lifecycle "
+        "command is safe, and so is to repeat a send that has an idempotency key"
     )
     path: str
     why: str

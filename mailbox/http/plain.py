@@ -415,6 +415,14 @@ class PlainStore:
         """See `fencepost.mailbox.store.port.Store`."""
         self._cannot("reading the journal")
 
+    def secret(self) -> bytes:
+        """See `fencepost.mailbox.store.port.Store`."""
+        self._cannot("taking the whole store away")
+
+    def restore(self, batches: Sequence[Batch], behind: int, secret: bytes) -> int:
+        """See `fencepost.mailbox.store.port.Store`."""
+        self._cannot("recording a history again")
+
     def change_mark(self) -> int:
         """See `fencepost.mailbox.store.port.Store`."""
         self._cannot("waiting for a change")

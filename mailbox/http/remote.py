@@ -180,6 +180,16 @@ class RemoteStore:
         found: list[Commit] = self._ask("batches", after=after, limit=limit)
         return found
 
+    def secret(self) -> bytes:
+        """See `fencepost.mailbox.store.port.Store`."""
+        found: bytes = self._ask("secret")
+        return found
+
+    def restore(self, batches: Sequence[Batch], behind: int, secret: bytes) -> int:
+        """See `fencepost.mailbox.store.port.Store`."""
+        found: int = self._ask("restore", batches=batches, behind=behind, secret=secret)
+        return found
+
     def change_mark(self) -> int:
         """See `fencepost.mailbox.store.port.Store`."""
         found: int = self._ask("change_mark")

@@ -356,21 +356,6 @@ class JournalStore(Feed):
 
     # --- the whole of it -----------------------------------------------------------------------------------
 
-    def batches(self, after: int, limit: int) -> Sequence[Commit]:
-        """See `fencepost.mailbox.store.port.Store`."""
-        found: list[Commit] = []
-        left = limit
-        try:
-            for commit in self._journal.read(self._journal.place_before(after)):
-                found.append(commit)
-                left -= len(commit.events)
-                if left <= 0:
-                    break
-        except JournalCorrupt:
-            if not found:
-                raise
-        return found
-
     def secret(self) -> bytes:
         """See `fencepost.mailbox.store.port.Store`."""
         return self._journal.secret()

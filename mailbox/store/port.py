@@ -239,18 +239,6 @@ class Store(Protocol):
     def next_change(self, query: Query) -> datetime | None:
         """When the passing of time alone will next add to the listing."""
 
-    def batches(self, after: int, limit: int) -> Sequence[Commit]:
-        """
-        The durable batches behind an event, in order.
-
-        Args:
-            after: The event.
-            limit: How many events to give at about most; a batch is given whole, and at least one where there is one.
-
-        Raises:
-            JournalCorrupt: What stands right behind it is damaged.
-        """
-
     def secret(self) -> bytes:
         """The 32 bytes under which idempotency keys are digested; only for whoever takes the whole store away."""
 

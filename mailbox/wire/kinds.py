@@ -310,6 +310,33 @@ def _allow_batch(who: Client, batch: Batch) -> None:
 BATCH: Final = Kind(_write_batch, _batch, _allow_batch)
 
 
+def _verbatim(raw: Any, field: str) -> Batch:
+    """A batch as another store has recorded it, who wrote it and the digests of its keys included."""
+    batch = _batch(raw, field)
+    digests = [
+        _secret(each, "digests").hex() if each is not None else None for each in _list(raw.get("digests"), field)
+    ]
+    if len(digests) != len(batch.events):
+        raise MalformedRequest(field="digests", why="one for each event belongs here")
+    signed = [attrs.evolve(event, key=None, digest=each) for event, each in zip(batch.events, digests, strict=True)]
+    return attrs.evolve(batch, actor=shapes.actor(batch.actor), events=tuple(signed))
+
+
+def _write_verbatim(batch: Batch) -> dict[str, Any]:
+    return _write_batch(batch) | {"digests": [event.digest for event in batch.events]}
+
+
+def _secret(raw: Any, field: str) -> bytes:
+    text = shapes.text(raw, field, 64)
+    if len(text) != 64 or not set(text) <= set("0123456789abcdef"):
+        raise MalformedRequest(field=field, why="64 hex digits belong here")
+    return bytes.fromhex(text)
+
+
+VERBATIM: Final = Kind(_write_verbatim, _verbatim, _allow_batch)
+SECRET: Final = Kind(lambda secret: secret.hex(), _secret)
+
+
 def _expect(raw: Any, field: str) -> dict[Stream, int]:
     expect: dict[Stream, int] = {}
     for each in _list(raw, field):

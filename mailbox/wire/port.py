@@ -103,6 +103,13 @@ METHODS: Final[Mapping[str, Method]] = {
         kinds.STRETCH,
     ),
     "batches": Method({"after": kinds.POSITION, "limit": kinds.LIMIT}, rows(kinds.COMMIT), everything=True),
+    "secret": Method({}, kinds.SECRET, everything=True),
+    "restore": Method(
+        {"batches": many(kinds.VERBATIM), "behind": kinds.POSITION, "secret": kinds.SECRET},
+        kinds.NUMBER,
+        everything=True,
+        writes=True,
+    ),
     "change_mark": Method({}, kinds.NUMBER),
     "next_change": Method({"query": kinds.QUERY}, or_null(kinds.MOMENT)),
 }
@@ -186,4 +193,8 @@ def _redact(store: Store, who: Client, *, actor: str, **asked: Any) -> object:
     return store.redact(**asked, actor=signed)
 
 
-_WRITES: Final[Mapping[str, Callable[..., object]]] = {"append": _append, "redact": _redact}
+def _restore(store: Store, _: Client, **asked: Any) -> object:
+    return store.restore(**asked)
+
+
+_WRITES: Final[Mapping[str, Callable[..., object]]] = {"append": _append, "redact": _redact, "restore": _restore}
