@@ -25,7 +25,7 @@ _BYTES_MAX: Final = 8 << 20
 _RECORDED: Final = (
     "SELECT batch, seq, at, actor, scope, stream, version, type, data, key FROM (SELECT *,"
     " sum(coalesce(length(data), 0)) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
-    " FROM (SELECT * FROM {s}.event WHERE seq > %s ORDER BY seq LIMIT %s) AS some) AS sized"
+    " FROM (SELECT * FROM {s}.event WHERE seq > %s ORDER BY seq LIMIT %s) AS part) AS sized"
     " WHERE coalesce(before, 0) <= %s ORDER BY seq"
 )
 _END: Final = "SELECT coalesce(max(seq), 0), (SELECT last_value FROM {s}.number) FROM {s}.event"
