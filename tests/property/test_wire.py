@@ -52,6 +52,8 @@ GOOD = {
     "feed_bounds": {},
     "changes": {"after": 0, "limit": 5, "scopes": {"scopes": [SCOPE], "conversations": True}, "look": 9},
     "batches": {"after": 0, "limit": 5},
+    "secret": {},
+    "restore": {"batches": [BATCH | {"digests": [None]}], "behind": 1, "secret": "0" * 64},
     "change_mark": {},
     "next_change": {"query": QUERY},
 }

@@ -150,13 +150,14 @@ QUESTIONS = {
         for scopes in (None, frozenset((SCOPE,)), WithConversations((OTHER,)))
     ],
     "batches": [(0, 500), (0, 2), (5, 3), (10_000, 5)],
+    "secret": [()],
     "change_mark": [()],
 }
 
 
 def test_every_question_is_asked_here():
     """No method of the port is left out of the table or of these tests."""
-    asked = set(QUESTIONS) | {"append", "redact"}
+    asked = set(QUESTIONS) | {"append", "redact", "restore"}  # the last is tried with whole histories
     port = {name for name in vars(Store) if not name.startswith("_")}
 
     assert asked == set(METHODS) == port - {"actor", "epoch", "settle", "close"}
@@ -292,6 +293,7 @@ NESTED = {
         )
     ],
     "batches": [{"after": 0, "limit": 5}],
+    "secret": [{}],
 }
 OUTSIDE = [
     *((method, asked) for method, inside in ALLOWED.items() for asked in names(inside)),
@@ -320,7 +322,7 @@ def test_what_is_outside_the_allowance_is_forbidden(store, method, asked):
 
 def test_every_method_is_tried_outside(store):
     """Those that name nothing and tell no more than a number are the only ones for everybody."""
-    assert {method for method, _ in OUTSIDE} | {"append", "feed_bounds", "change_mark"} == set(METHODS)
+    assert {method for method, _ in OUTSIDE} | {"append", "restore", "feed_bounds", "change_mark"} == set(METHODS)
 
 
 @pytest.mark.parametrize("scope", [OTHER, scope_of("ben"), "feed:checkpoints"])
@@ -332,6 +334,16 @@ def test_nothing_is_added_outside_the_allowance(store, scope):
     with pytest.raises(Forbidden):
         answer(store, "append", {"batch": _batch([]), "expect": [[scope, "x", 0]]}, ALICE)
     assert before == store.change_mark()
+
+
+def test_no_history_is_recorded_again_by_a_client_with_an_allowance(store):
+    """It would write in the names of others."""
+    for asked in (
+        {"batches": [], "behind": 0, "secret": "0" * 64},
+        {"batches": [], "behind": 10**6, "secret": "f" * 64},
+    ):
+        with pytest.raises(Forbidden):
+            answer(store, "restore", asked, ALICE)
 
 
 def test_annotations_outside_the_allowance_are_left_out(store):
