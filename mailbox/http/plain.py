@@ -52,6 +52,7 @@ _KNOWN_MAX: Final = 10_000
 _KNOWN_BYTES_MAX: Final = 20_000
 #: Where the other program keeps what a session continues, beside the links.
 _SESSIONS: Final = "sessions/"
+_SENT: Final = codec.EVENT_NAMES[Sent]
 #: A listing asks for one row more than the wire answers at once.
 _SEARCH_MAX: Final = 500
 
@@ -481,7 +482,8 @@ def _message_events(stream: Stream, versions: Iterable[Version]) -> Iterator[Eve
             explained = infer(before, after)
         before = after
         happened = explained or Rewritten(row.content)
-        yield _event(stream, row.version, row.created_at, row.actor, happened, erased=row.redacted)
+        event = _event(stream, row.version, row.created_at, row.actor, happened, erased=row.redacted)
+        yield event._replace(type=_SENT) if row.redacted and row.version == 1 else event  # that much is sure
 
 
 def _events(stream: Stream, versions: Iterable[Version]) -> Iterator[Event]:

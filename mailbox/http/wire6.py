@@ -276,11 +276,12 @@ def _entry(raw: Any) -> Entry:
 
 
 def _version(raw: Any) -> Version:
+    action = Action(raw["action"])
     return Version(
         _text(raw["path"]),
         _whole(raw["version"]),
-        Action(raw["action"]),
-        _text(raw["content"]),
+        action,
+        "" if action is Action.DELETED else _text(raw["content"]),  # others repeat what was deleted
         _actor(raw["actor"]),
         _moment(raw["created_at"]),
         _flag(raw["redacted"]),
