@@ -29,10 +29,11 @@ class PlainProcess:
         turns: conversation -> its turns.
         page: So many rows are answered at once, whatever is asked for.
         compares: It can write on condition of a version.
+        tells_more: A page of turns says that there are more.
         before: Called with a route before it is done, so that somebody else may be quicker.
     """
 
-    def __init__(self, *, page=500, compares=True):
+    def __init__(self, *, page=500, compares=True, tells_more=True):
         self.rows = {}
         self.ledger = []
         self.erased = []
@@ -41,6 +42,7 @@ class PlainProcess:
         self.projections = {}
         self.page = page
         self.compares = compares
+        self.tells_more = tells_more
         self.before = lambda _: None
         self.asked = []
         self._mutex = threading.RLock()
@@ -209,7 +211,8 @@ class PlainProcess:
     def conversation_read_turns(self, asked):
         after, size = asked.get("after") or 0, min(asked.get("limit") or self.page, self.page)
         rest = self.turns.get(asked["conversation_id"], [])[after:]
-        return {"turns": rest[:size], "next_after": rest[size - 1]["turn"] if len(rest) > size else None}
+        tells = self.tells_more and len(rest) > size
+        return {"turns": rest[:size], "next_after": rest[size - 1]["turn"] if tells else None}
 
     def conversation_search_turns(self, asked):
         talks = asked["conversations"]

@@ -295,7 +295,7 @@ class PlainStore:
         """See `fencepost.mailbox.store.port.Store`."""
         conversation = conversation_of(stream[0])
         if conversation is not None and stream[1] == TURNS:
-            return [_turn_event(stream, turn) for turn in islice(self._wire.turns(conversation, after), limit)]
+            return [_turn_event(stream, turn) for turn in islice(self._wire.turns(conversation, after, limit), limit)]
         return [event for event in self.events(stream) if event.version > after][:limit]
 
     # --- listings -------------------------------------------------------------------------------------------

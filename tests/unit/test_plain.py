@@ -307,6 +307,20 @@ def test_turns_are_read_as_they_were_appended(store):
     assert () == Past(store, MOUNTS).search_turns("turn 4", conversations=["s-2"])
 
 
+def test_a_full_page_of_turns_may_not_be_the_last():
+    """Some programs do not say that there are more."""
+    process = PlainProcess(tells_more=False)
+    with Served(process.app) as served:
+        store = remote_store(served.url, TOKEN)
+        for _ in range(1_001):
+            process.conversation_append_turn({"conversation_id": "s-1", "messages": []})
+        talks = Conversations(store)
+        page = talks.read_turns("s-1", limit=500)
+        assert (500, 500) == (len(page.turns), page.next_after)
+        assert 1_001 == talks.redact_turns("s-1", through=2_000)
+        store.close()
+
+
 def test_a_turn_that_came_later_is_told(store, process):
     """Nobody is told a number that is another's."""
     talks = Conversations(store, actor="host:test")
