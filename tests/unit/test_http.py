@@ -168,7 +168,7 @@ def test_the_extra_is_named():
 
 def test_a_token_that_is_not_known_is_refused():
     """It is said where it came from, and not what it was."""
-    token = "another token".replace(" ", "-")  # so that no line of this file is taken for it
+    token = f"another-{os.getpid()}"  # so that no line of this file is taken for it
     with serving(memory_store()) as (_, url):
         with pytest.raises(TokenRefused) as refusal:
             remote_store(url, token)
@@ -176,10 +176,13 @@ def test_a_token_that_is_not_known_is_refused():
         assert token not in told
 
 
-def test_nobody_is_there():
-    """A dead host is told as such, and nothing was sent."""
+@pytest.mark.parametrize(
+    "url", [dead_url, lambda: "http://a..b:9", lambda: "http://xn--\u2603:9", lambda: "http://*:9"]
+)
+def test_nobody_is_there(url):
+    """A dead host is told as such, and nothing was sent; so is a name that no host has."""
     with pytest.raises(Unreachable):
-        remote_store(dead_url(), TOKEN)
+        remote_store(url(), TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +289,7 @@ def test_a_write_that_may_have_happened_says_so(answering, name):
         store.append(*written())
 
 
-@pytest.mark.parametrize("result", [7, "x", {"body": None}, {"scope": SCOPE, "path": "a", "version": True}])
+@pytest.mark.parametrize("result", [7, "x", {"body": None}, {"items": [[1, "{}"]], "unsupported": []}])
 def test_an_answer_of_another_shape_is_strange(answering, result):
     """It is not taken for anything."""
     store = answering(lambda _: json_response({"result": result}))
@@ -294,6 +297,8 @@ def test_an_answer_of_another_shape_is_strange(answering, result):
         store.find((SCOPE, "a.md"))
     with pytest.raises(StrangeAnswer):
         store.changes(0, 5, None, 5)
+    with pytest.raises(StrangeAnswer):
+        Mailbox(store, [Mount(SCOPE, "/me")]).list()
     with pytest.raises(OutcomeUnknown):
         store.redact(SCOPE, "a.md", at=NOON, actor="client:default/me")
 
