@@ -3,11 +3,12 @@
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from postgres import LACKING, Server, can_run, drop, new_schema, psycopg_or_none
@@ -50,6 +51,7 @@ class Proxy:
         self.cut = None  # "before" or "after" the server has it
         self.refuse = False
         self.cuts = 0
+        self.sockets = []
         self.listening = socket.socket(socket.AF_UNIX)
         self.listening.bind(str(folder / ".s.PGSQL.5433"))
         self.listening.listen()
@@ -58,11 +60,11 @@ class Proxy:
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:
-                client = self.listening.accept()[0]
+                client, server = self.listening.accept()[0], socket.socket(socket.AF_UNIX)
+                self.sockets += [client, server]
                 if self.refuse:
                     client.close()
                     continue
-                server = socket.socket(socket.AF_UNIX)
                 server.connect(self.behind)
                 for source, target, asks in ((client, server, True), (server, client, False)):
                     threading.Thread(target=self._pass, args=(source, target, asks), daemon=True).start()
@@ -83,7 +85,10 @@ class Proxy:
                 end.shutdown(socket.SHUT_RDWR)
 
     def close(self):
-        self.listening.close()
+        for each in (self.listening, *self.sockets):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
 
 @pytest.fixture
@@ -245,7 +250,7 @@ def test_a_replica_is_read(server):
 
 
 @pytest.fixture
-def pooled(cluster, tmp_path, cannot):
+def pooled(cluster, cannot):
     """The URL of the same server through pgbouncer, which gives each transaction another connection."""
     program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
     if program is None:
@@ -253,41 +258,38 @@ def pooled(cluster, tmp_path, cannot):
     there = psycopg.conninfo.conninfo_to_dict(cluster)
     if not str(there.get("host", "")).startswith("/"):
         pytest.skip("the server is not on a Unix socket of this machine")
-    tmp_path.chmod(0o777)
-    for above in tmp_path.parents[:2]:
-        above.chmod(0o755)
-    (tmp_path / "users").write_text('"postgres" ""\n')
-    config = tmp_path / "pgbouncer.ini"
-    config.write_text(
-        f"[databases]\n* = host={there['host']} port={there.get('port', 5432)}\n[pgbouncer]\npool_mode = transaction\n"
-        f"listen_addr =\nlisten_port = 5435\nunix_socket_dir = {tmp_path}\nauth_type = any\n"
-        f"auth_file = {tmp_path}/users\ndefault_pool_size = 3\nmax_client_conn = 100\n"
+    folder = Path(tempfile.mkdtemp(prefix="fencepost-pgbouncer-", dir="/tmp"))
+    folder.chmod(0o777)  # it refuses to run as root
+    port = 5435
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "pgbouncer.ini").write_text(
+        f"[databases]\n* = host={there['host']} port={there.get('port', 5432)} user=postgres\n"
+        f"[pgbouncer]\npool_mode = transaction\nlisten_port = {port}\nunix_socket_dir = {folder}\n"
+        f"auth_type = any\nauth_file = {folder}/users\ndefault_pool_size = 3\nmax_client_conn = 100\n"
     )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config.write_text(
-        config.read_text().replace("listen_addr =\n", "").replace("listen_port = 5435", f"listen_port = {port}")
-    )
-    # It refuses to run as root, and reads its database's name from the client.
     user = ["setpriv", "--reuid", "postgres", "--regid", "postgres", "--clear-groups"] if os.getuid() == 0 else []
-    running = subprocess.Popen([*user, program, "-q", config], stderr=subprocess.PIPE)
-    url = psycopg.conninfo.make_conninfo(
-        dbname=there["dbname"], user="postgres", host=str(tmp_path), port=port, sslmode="disable"
-    )
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            psycopg.connect(url).close()
-            break
-        except psycopg.OperationalError:
+    with (folder / "log").open("w") as log:
+        running = subprocess.Popen([*user, program, folder / "pgbouncer.ini"], stdout=log, stderr=log)
+    url = psycopg.conninfo.make_conninfo(dbname=there["dbname"], user="postgres", host=str(folder), port=port)
+    try:
+        deadline = time.monotonic() + 10
+        while not _answers(url):
             if time.monotonic() > deadline or running.poll() is not None:
-                running.kill()
-                cannot(f"pgbouncer does not start: {running.communicate()[1].decode()}")
+                cannot(f"pgbouncer does not start: {(folder / 'log').read_text()}")
             time.sleep(0.05)
-    yield url
-    running.send_signal(signal.SIGINT)
-    running.communicate(timeout=20)
+        yield url
+    finally:
+        running.kill()
+        running.wait(20)
+        shutil.rmtree(folder)
+
+
+def _answers(url):
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def test_through_a_pooler(pooled, schema):
@@ -302,7 +304,7 @@ def test_through_a_pooler(pooled, schema):
             for count in range(12):
                 sent = box.send(f"{number} {count}", actionable=True).message
                 token = box.claim(sent.id, session="ada", occurrence=1).message.lease.token
-                box.complete(sent.id, session="ada", occurrence=1, token=token)
+                box.complete(sent.id, session="ada", occurrence=1, token=token, outcome="done")
                 box.send(f"note {count}", target="/project", conversation="ben", session="ada")
         except Exception as error:  # noqa: BLE001 - it is shown below
             trouble.append(error)
@@ -314,7 +316,7 @@ def test_through_a_pooler(pooled, schema):
         worker.join()
     assert [] == trouble
     box = Mailbox(store, [PROJECT])
-    assert 96 == len(box.list(session="ben", limit=500).items)
+    assert 8 * 12 == len(box.list(session="ben", limit=500).items)
     assert 8 * 12 * 4 == len(Changes(store, None).poll(limit=500).items)
     box.redact(box.list(session="ben").items[0].message.id)
     assert 8 == len(Past(store, [PROJECT]).search("note 11").hits)
