@@ -107,6 +107,27 @@ def test_a_newer_store_is_left_alone(cluster, schema, connection):
         assert 99 == caught.value.found
 
 
+def test_who_may_only_use_it_needs_no_more(cluster, schema, opened):
+    """Reading and writing rows is all; whoever may not make schemas can still ask for one that is there."""
+    user = f"worker_{schema}"
+    with psycopg.connect(cluster, autocommit=True) as db:
+        db.execute(f"CREATE USER {user}")
+        db.execute(f"GRANT USAGE ON SCHEMA {schema} TO {user}")
+        db.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {user}")
+        db.execute(f"GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {user}")
+    url = psycopg.conninfo.make_conninfo(cluster, user=user)
+    assert (1, 1) == create(url, schema=schema)[1:]
+    store = postgres_store(url, schema=schema)
+    box = Mailbox(store, [PROJECT])
+    sent = box.send("hello").message
+    assert 1 == box.redact(sent.id).count
+    assert 2 == len(Changes(store, None).poll().items)
+    store.close()
+    with psycopg.connect(cluster, autocommit=True) as db:
+        db.execute(f"DROP OWNED BY {user}")
+        db.execute(f"DROP USER {user}")
+
+
 @pytest.mark.parametrize("name", ["", "a b", 'x"; drop', "pg_mine", "A", "1a", "x" * 64])
 def test_a_schema_has_a_plain_name(name):
     """Which needs no quoting, so nothing can be smuggled in by it."""
@@ -463,6 +484,7 @@ def test_what_was_erased_is_in_no_table(opened, schema, connection, whole):
     connection.commit()
     pieces = connection.execute(f"SELECT count(*) FROM {schema}.said, unnest(pieces)").fetchone()
     assert pieces > (0,)
+    connection.execute("ANALYZE")
     connection.commit()
     if whole:
         Erasures(store, [PROJECT]).scope("/project")
@@ -477,6 +499,8 @@ def test_what_was_erased_is_in_no_table(opened, schema, connection, whole):
         for row in connection.execute(f"SELECT t::text FROM {schema}.{table} t").fetchall():
             assert SECRET not in row[0]
             assert SECRET.encode().hex() not in row[0]
+    for row in connection.execute("SELECT s::text FROM pg_stats s WHERE schemaname = %s", (schema,)).fetchall():
+        assert SECRET not in row[0]  # what the planner has sampled
     left = connection.execute(f"SELECT (SELECT count(*) FROM {schema}.said), (SELECT count(*) FROM {schema}.noted)")
     assert (0, 0) == left.fetchone()
     assert () == Past(store, [PROJECT]).search(SECRET).hits
