@@ -150,7 +150,8 @@ def _bring_up(db: psycopg.Connection, at: Address) -> int:
     """Take the steps that are missing; the generation before."""
     _check_server(db, at)
     db.execute("SELECT pg_advisory_xact_lock(%s::integer, hashtext(%s::text))", (_MAKING, at.schema))
-    db.execute(f"CREATE SCHEMA IF NOT EXISTS {at.schema}")
+    if db.execute("SELECT to_regnamespace(%s::text) IS NULL", (at.schema,)).fetchone() == (True,):
+        db.execute(f"CREATE SCHEMA {at.schema}")  # which takes a right that one who may use it need not have
     before = 0
     there = db.execute(_THERE, (f"{at.schema}.meta",)).fetchone()
     if there is not None and there[0]:

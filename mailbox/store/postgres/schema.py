@@ -107,6 +107,15 @@ ALTER TABLE {s}.noted ADD PRIMARY KEY (seq);
 CREATE INDEX noted_pieces ON {s}.noted USING gin (pieces);
 CREATE INDEX noted_by ON {s}.noted (scope, stream);
 
+-- What the planner samples would outlive an erasure.
+ALTER TABLE {s}.event ALTER data SET STATISTICS 0;
+ALTER TABLE {s}.document ALTER body SET STATISTICS 0, ALTER why SET STATISTICS 0;
+ALTER TABLE {s}.link ALTER session SET STATISTICS 0, ALTER parent SET STATISTICS 0;
+ALTER TABLE {s}.seen ALTER session SET STATISTICS 0;
+ALTER TABLE {s}.reference ALTER scope SET STATISTICS 0, ALTER path SET STATISTICS 0;
+ALTER TABLE {s}.said ALTER text SET STATISTICS 0, ALTER pieces SET STATISTICS 0;
+ALTER TABLE {s}.noted ALTER text SET STATISTICS 0, ALTER pieces SET STATISTICS 0;
+
 INSERT INTO {s}.meta (generation, store, key, tag, erasures)
     SELECT 1, gen_random_uuid()::text,
         decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'),
