@@ -287,3 +287,23 @@ class NotErasable(BadInput):
     sentence = "event {seq} cannot be erased ({why}): name events that are there and erase nothing themselves"
     seq: int
     why: str
+
+
+class MissingExtra(BadInput):
+    """What this needs is installed with an extra, and is not there."""
+
+    code = "missing_extra"
+    sentence = "this needs what is installed with an extra: pip install 'fencepost[{extra}]'"
+    extra: str
+
+
+# --- a store that a state process keeps -----------------------------------------------------------
+
+
+class MalformedRequest(BadInput):
+    """A part of a request is not of the type that belongs there."""
+
+    code = "malformed_request"
+    sentence = "{field} is not what belongs there ({why}): send it as the contract says"
+    field: str
+    why: str
