@@ -72,7 +72,7 @@ class Journal(Protocol):
 
     def check(self) -> None:
         """
-        Could a batch be appended now?  It looks as an append does first, puts in order what that would, and adds nothing.
+        Could a batch be appended now?  It looks, and puts in order, as an append does first, and adds nothing.
 
         Raises:
             JournalError: It could not, and why.

@@ -321,7 +321,9 @@ def _in_utc(flat: Json) -> Json:
             if moment.tzinfo is None:
                 raise ValueError("a time without an offset")
             flat[name] = moment.astimezone(UTC).isoformat()
-    if any(isinstance(value, str) and "\0" in value for value in (*flat.values(), *(flat.get("context") or {}).values())):
+    if any(
+        isinstance(value, str) and "\0" in value for value in (*flat.values(), *(flat.get("context") or {}).values())
+    ):
         raise ValueError("a NUL character")
     for name in _NUMBERS:
         if flat[name] is not None and not 0 < flat[name] <= _NUMBER_MAX:

@@ -53,8 +53,13 @@ def listed(db: sqlite3.Connection, scope: str, prefix: str, after: str | None, l
         if limit > len(found):
             bounds = max(prefix, begin), after or "", min(prefix + _LAST, end)
             rows = db.execute(_LISTED, (scope, *bounds, limit - len(found)))
-            found += [Line(*row[:2], bool(row[2]), row[3], row[4:6], row[6:8]) for row in rows]
+            found += [_line(*row) for row in rows]
     return found
+
+
+def _line(path: str, version: int, erased: int, why: str | None, *places: int) -> Line:
+    first_segment, first_offset, segment, offset = places
+    return Line(path, version, bool(erased), why, (first_segment, first_offset), (segment, offset))
 
 
 def places(db: sqlite3.Connection, scope: str, before: tuple[int, int], limit: int) -> Sequence[tuple[int, int]]:

@@ -20,7 +20,8 @@ from fencepost.mailbox.wire.parameters import FLAG, NUMBER, TEXT, Parameter, mom
 
 
 def _action(value: Any, field: str) -> Action:
-    return shapes.choice(TEXT(value, field), field, Action)
+    text: str = TEXT(value, field)
+    return shapes.choice(text, field, Action)
 
 
 DOCUMENT: Final[Mapping[str, Parameter]] = {
