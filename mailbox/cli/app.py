@@ -43,6 +43,7 @@ _HOMES: Final = {
     "export": ("transfer", "export_command"),
     "import": ("transfer", "import_command"),
     "postgres": ("postgres", "postgres"),
+    "serve": ("serve", "serve"),
     "demo": ("demo", "demo"),
 }
 

@@ -27,7 +27,7 @@ from fencepost.mailbox.cli.place import (
 from fencepost.mailbox.cli.show import note
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
-from fencepost.mailbox.store.port import Store
+from fencepost.mailbox.store.port import Served, Store
 
 if TYPE_CHECKING:  # what a command does not open it does not import
     from fencepost.mailbox.erasures import Erasures
@@ -52,11 +52,11 @@ class Where:
     root: str | None
     database_url: str | None
     schema: str | None
-    url: str | None
-    scope: str | None
-    mount: tuple[str, ...]
-    actor: str | None
-    json: bool
+    url: str | None = None
+    scope: str | None = None
+    mount: tuple[str, ...] = ()
+    actor: str | None = None
+    json: bool = False
 
     def mounts(self) -> list[Mount]:
         """The mounts that were asked for, or the two default ones."""
@@ -141,18 +141,38 @@ class Where:
     def _actor(self) -> str:
         return f"cli:{login()}" if self.actor is None else self.actor
 
-    def _store(self, *, to_read: bool) -> Store:
+    def served(self) -> tuple[Served, str]:
+        """
+        The store as a state process serves it, which is here or in a database, and what kind it is.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        database, _ = self._places(remote=False)
+        if database:
+            from fencepost.mailbox.store.postgres.opening import SCHEMA, postgres_store
+
+            held = self.database_url is None
+            return postgres_store(database, schema=self.schema or SCHEMA, may_hold_password=held), "postgres"
+        return self._folder(to_read=False), "file"
+
+    def _places(self, *, remote: bool) -> tuple[str | None, str | None]:
+        """The database and the state process that were named, by an option or else by the environment."""
         given = {"--root": self.root, "--database-url": self.database_url, "--url": self.url}
         named = [option for option, value in given.items() if value is not None]
         if len(named) > 1:
             raise errors.Usage(why=f"{named[0]} and {named[1]} were both given: a store is in one place")
         environ = {} if named else os.environ
         database = self.database_url if named else environ.get(DATABASE_VARIABLE)
-        url = self.url if named else environ.get(URL_VARIABLE)
+        url = self.url if named else environ.get(URL_VARIABLE) if remote else None
         if database and url:
             raise errors.Usage(why=f"${DATABASE_VARIABLE} and ${URL_VARIABLE} are both set: say which with an option")
         if self.schema is not None and not database:
             raise errors.Usage(why="--schema is for a store in a database: give --database-url too")
+        return database, url
+
+    def _store(self, *, to_read: bool) -> Store:
+        database, url = self._places(remote=True)
         if database:
             from fencepost.mailbox.store.postgres.opening import SCHEMA, postgres_store
 
