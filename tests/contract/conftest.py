@@ -205,7 +205,7 @@ def substrate(over, request):
         return Folder
     if over == "wire-file":
         return lambda shell: Wire(shell, Folder(shell))
-    server = request.getfixturevalue("postgres")
+    server = request.getfixturevalue("cluster")
     if over == "postgres":
         return lambda shell: Database(shell, server)
     return lambda shell: Wire(shell, Database(shell, server))
