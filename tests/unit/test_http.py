@@ -462,6 +462,19 @@ def test_a_forked_child_makes_connections_of_its_own():
         remote.close()
 
 
+def test_what_was_sent_is_told_so():
+    """The command asks a question more, which the client may not ask; that makes no failure of what was done."""
+    main = "from fencepost.mailbox.cli.main import main; main()"
+    words = ["messages", "send", "--body", "Hello.", "--conversation", "bob-1", "--scope", SCOPE]
+    store = memory_store()
+    with serving(store, clients={TOKEN: Client("alice", (SCOPE, "alice-"))}) as (_, url):
+        command = [sys.executable, "-P", "-c", main, *words, "--url", url]
+        environ = {**os.environ, TOKEN_VARIABLE: TOKEN}
+        told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert ("Sent to", "") == (told.stdout[:7], told.stderr)
+    assert (1, 1) == store.feed_bounds()
+
+
 def test_no_proxy_stands_before_this_machine(monkeypatch):
     """What the environment says of proxies is for other hosts."""
     monkeypatch.setenv("HTTP_PROXY", dead_url())
