@@ -28,6 +28,7 @@ from fencepost.mailbox import Changes, Documents, Erasures, Mailbox, Mount, Past
 from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.store.postgres.asking import Ask
 from fencepost.mailbox.store.postgres.opening import create, postgres_store
+from fencepost.mailbox.store.postgres.schema import ddl
 
 psycopg = pytest.importorskip("psycopg", reason="pip install 'fencepost[postgres]'")
 PROJECT, USER = Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")
@@ -105,6 +106,30 @@ def test_a_newer_store_is_left_alone(cluster, schema, connection):
         with pytest.raises(NewerStore) as caught:
             use(cluster, schema=schema)
         assert 99 == caught.value.found
+
+
+def test_a_schema_may_be_a_word_of_sql(cluster):
+    """It is a name all the same."""
+    create(cluster, schema="order")
+    store = postgres_store(cluster, schema="order", listen=False)
+    box = Mailbox(store, [PROJECT])
+    assert 1 == box.redact(box.send("hello").message.id).count
+    store.close()
+    with psycopg.connect(cluster, autocommit=True) as db:
+        db.execute("SET client_min_messages = warning")
+        db.execute('DROP SCHEMA "order" CASCADE')
+
+
+def test_the_printed_sql_makes_the_same_store(cluster):
+    """For whoever runs it by hand."""
+    name = new_schema()
+    with psycopg.connect(cluster, autocommit=True) as db:
+        db.execute(ddl(name))
+    assert (1, 1) == create(cluster, schema=name)[1:]
+    store = postgres_store(cluster, schema=name, listen=False)
+    Mailbox(store, [PROJECT]).send("hello")
+    store.close()
+    drop(cluster, name)
 
 
 def test_who_may_only_use_it_needs_no_more(cluster, schema, opened):

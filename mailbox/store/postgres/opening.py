@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencepost.journal.errors import JournalUnavailable, MissingExtra, NewerStore
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT
-from fencepost.mailbox.store.postgres.schema import GENERATION, SCHEMA, checked, step
+from fencepost.mailbox.store.postgres.schema import GENERATION, SCHEMA, checked, named, quoted, step
 
 if TYPE_CHECKING:
     import psycopg
@@ -127,7 +127,7 @@ def _address(url: str, schema: str, *, may_hold_password: bool) -> Address:
 def _identity(db: psycopg.Connection, at: Address) -> tuple[bytes, int, bool]:
     """The store's key and tag, and is there a pooler in between?"""
     _check_server(db, at)
-    row = db.execute(_IDENTITY.replace("{s}", at.schema)).fetchone()
+    row = db.execute(named(_IDENTITY, at.schema)).fetchone()
     if row is None:
         raise JournalUnavailable(path=at.where, why="its table meta is empty: restore it from a copy")
     generation, key, tag, pid = row
@@ -150,12 +150,12 @@ def _bring_up(db: psycopg.Connection, at: Address) -> int:
     """Take the steps that are missing; the generation before."""
     _check_server(db, at)
     db.execute("SELECT pg_advisory_xact_lock(%s::integer, hashtext(%s::text))", (_MAKING, at.schema))
-    if db.execute("SELECT to_regnamespace(%s::text) IS NULL", (at.schema,)).fetchone() == (True,):
-        db.execute(f"CREATE SCHEMA {at.schema}")  # which takes a right that one who may use it need not have
+    if db.execute("SELECT to_regnamespace(%s::text) IS NULL", (quoted(at.schema),)).fetchone() == (True,):
+        db.execute(f"CREATE SCHEMA {quoted(at.schema)}")  # which takes a right that one who may use it need not have
     before = 0
-    there = db.execute(_THERE, (f"{at.schema}.meta",)).fetchone()
+    there = db.execute(_THERE, (f"{quoted(at.schema)}.meta",)).fetchone()
     if there is not None and there[0]:
-        row = db.execute(f"SELECT generation FROM {at.schema}.meta").fetchone()
+        row = db.execute(f"SELECT generation FROM {quoted(at.schema)}.meta").fetchone()
         before = 0 if row is None else int(row[0])
     if before > GENERATION:
         raise NewerStore(path=at.where, found=before, known=GENERATION)

@@ -159,7 +159,7 @@ class PostgresStore(Feed):
         if self._connections is not None:
             with contextlib.suppress(psycopg.Error), self._connections.borrowed() as (db, _):
                 for table in _TIDY:
-                    db.execute(f"VACUUM (SKIP_LOCKED) {self._schema}.{table}")
+                    db.execute(named(f"VACUUM (SKIP_LOCKED) {{s}}.{table}", self._schema))
 
     def epoch(self) -> int:
         """See `fencepost.mailbox.store.port.Store`; what is visible is committed."""
