@@ -13,23 +13,17 @@ import click
 
 from fencepost.journal.errors import MissingExtra
 from fencepost.mailbox.cli import show
-from fencepost.mailbox.cli.options import Where, needed, root_option, whole
+from fencepost.mailbox.cli.options import Where, needed, served_store, whole
 
 _PORT = "6367"
 _PORT_MAX = 65_535
 
 
 @click.command()
-@root_option
-@click.option(
-    "--database-url",
-    metavar="URL",
-    help="Or the database that it is in, without a password [$FENCEPOST_DATABASE_URL].",
-)
-@click.option("--schema", help="The schema in that database [fencepost].")
 @click.option("--host", default="127.0.0.1", help="The address to listen at [127.0.0.1].")
 @click.option("--port", default=_PORT, metavar="N", help=f"The port; 0 takes one that is free [{_PORT}].")
-def serve(root: str | None, database_url: str | None, schema: str | None, host: str, port: str) -> None:
+@served_store
+def serve(where: Where, host: str, port: str) -> None:
     """
     Serve a store over HTTP to those who hold a token, until SIGTERM or SIGINT.
 
@@ -52,7 +46,7 @@ def serve(root: str | None, database_url: str | None, schema: str | None, host: 
 
     known = tokens(os.environ)
     number = whole(needed(port, "port", "name one, or 0"), "port", 0, _PORT_MAX)
-    store, backend = Where(root, database_url, schema).served()
+    store, backend = where.served()
     with contextlib.closing(store):
         logging.basicConfig(format="fencepost: %(message)s", level=logging.ERROR)
         listening = listen(host, number or 0)
