@@ -1,6 +1,7 @@
 """A state process without a socket: its application over a store in memory, and what it answers."""
 
 import itertools
+import json
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -13,6 +14,9 @@ from fencepost.mailbox.store.opening import memory_store
 TOKEN = "token-5f2c"
 SCOPE = "user:me"
 START = datetime(2026, 11, 30, 12, tzinfo=UTC)
+ID = "0192f0c1-2222-7333-8444-555566667777"
+PATH = f"messages/{ID}"
+LATER = "2026-11-30T13:00:00Z"
 
 
 def ticking():
@@ -61,3 +65,49 @@ class Service:
     def read(self, path, scope=SCOPE):
         """A document as it stands."""
         return self.ask("memory/read", scope=scope, path=path)["document"]
+
+
+def body(**changed):
+    """A format-1 body as another program has it."""
+    return {
+        "format": 1,
+        "id": ID,
+        "scope": SCOPE,
+        "conversation": None,
+        "turn": None,
+        "source": None,
+        "about": None,
+        "about_turn": None,
+        "actor": "cli:local",
+        "body": "Look at the build.",
+        "created_at": "2026-11-30T11:00:00Z",
+        "due_at": "2026-11-30T11:00:00Z",
+        "delivery": "next_activity",
+        "actionable": True,
+        "occurrence": 1,
+        "status": "open",
+        "read_by": None,
+        "read_at": None,
+        "owner": None,
+        "claim_token": None,
+        "claim_until": None,
+        "outcome": None,
+        "wake_owner": None,
+        "wake_token": None,
+        "wake_until": None,
+        "wake_accepted": False,
+    } | changed
+
+
+def text(**changed):
+    """It as a document: two-space indent and a final newline."""
+    return json.dumps(body(**changed), indent=2, ensure_ascii=False) + "\n"
+
+
+CLAIM = {
+    "read_by": "ada",
+    "read_at": "2026-11-30T11:30:00Z",
+    "owner": "ada",
+    "claim_token": "t1",
+    "claim_until": LATER,
+}
