@@ -206,6 +206,7 @@ def _histories(where: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def _versions(scope: str, path: str, versions: list[dict[str, Any]], file: str) -> Iterator[Row]:
     message: Message | None = None
+    live = False
     for number, fields in enumerate(versions, 1):
         with _Reading(file, number) as reading:
             this = (path, number, int)
@@ -214,6 +215,8 @@ def _versions(scope: str, path: str, versions: list[dict[str, Any]], file: str) 
             )
             action, content, erased = fields["action"], fields["content"], bool(fields.get("redacted", False))
             reading.expect(action in ("created", "modified", "deleted"), f"an action {action!r}")
+            reading.expect(live or action != "deleted", "nothing stood there to be deleted")
+            live = action != "deleted"
             shapes.text(content, "content", shapes.BODY_BYTES_MAX)
             row = Row(*_who(fields), scope, path, Written(content), erased)
             if path.startswith(MESSAGES):
