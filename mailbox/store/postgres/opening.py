@@ -40,6 +40,7 @@ def postgres_store(
     may_hold_password: bool = True,
     lock_wait_ms: int = LOCK_WAIT_MS_DEFAULT,
     listen: bool = True,
+    pooled: bool | None = None,
     fresh_s: float | None = None,
 ) -> PostgresStore:
     """
@@ -54,6 +55,7 @@ def postgres_store(
         may_hold_password: The URL may have a password in it.
         lock_wait_ms: For how long a writer waits for others who write to the same scope.
         listen: Let the database tell of news, on one more connection, once somebody waits for it.
+        pooled: There is such a pooler, or there is none; None to find out.
         fresh_s: How old an answer of `change_mark` may be; None for half a second, or less where nobody listens.
 
     Raises:
@@ -75,20 +77,22 @@ def postgres_store(
 
     try:
         with contextlib.closing(at.connect()) as db:
-            key, tag, pooled = _identity(db, at)
+            key, tag, noticed = _identity(db, at)
     except psycopg.Error as error:
         raise translated(error, at.where) from error
 
+    pooler = noticed if pooled is None else pooled
+
     def connect() -> psycopg.Connection:
         made = at.connect()
-        if pooled:
+        if pooler:
             made.prepare_threshold = None
         made.add_notify_handler(lambda _: None)  # what a pooler may pass on by mistake
         return made
 
     connections = Connections(connect)
     writer = Writer(at.schema, key, Locks(at.schema, tag))
-    listening = at.connect if listen and not pooled else None
+    listening = at.connect if listen and not pooler else None
     return PostgresStore(Own(connections, at.where, lock_wait_ms), writer, connections, listening, fresh_s)
 
 
