@@ -12,8 +12,9 @@ import os
 import click
 
 from fencepost.journal.errors import MissingExtra
+from fencepost.mailbox import shapes
 from fencepost.mailbox.cli import show
-from fencepost.mailbox.cli.options import Where, needed, root_option, whole
+from fencepost.mailbox.cli.options import Where, root_option, whole
 
 _PORT = "6367"
 _PORT_MAX = 65_535
@@ -51,11 +52,11 @@ def serve(root: str | None, database_url: str | None, schema: str | None, host: 
         raise MissingExtra(extra="server") from error
 
     known = tokens(os.environ)
-    number = whole(needed(port, "port", "name one, or 0"), "port", 0, _PORT_MAX)
+    number = shapes.whole_number(whole(port, "port", 0, _PORT_MAX) or 0, "port", 0, _PORT_MAX)
     store, backend = Where(root, database_url, schema).served()
     with contextlib.closing(store):
         logging.basicConfig(format="fencepost: %(message)s", level=logging.ERROR)
-        listening = listen(host, number or 0)
+        listening = listen(host, number)
         app = application(store, known, backend=backend)
         if not _is_loopback(listening.getsockname()[0]):
             show.note("this is plain HTTP and reaches beyond this machine: TLS ends at a proxy, which has to be there")

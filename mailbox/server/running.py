@@ -20,7 +20,7 @@ from fencepost.mailbox.errors import CannotListen
 from fencepost.mailbox.server.patience import Patience
 
 #: How long what was accepted may take once it is to end.
-_FINISH_S: Final = 30
+_FINISH_S: Final = 20
 _BACKLOG: Final = 2_048
 #: Connections that may be open at once, as far as the system allows.
 _FILES: Final = 65_536
