@@ -60,8 +60,7 @@ def serve(root: str | None, database_url: str | None, schema: str | None, host: 
         app = application(store, known, backend=backend)
         if not _is_loopback(listening.getsockname()[0]):
             show.note("this is plain HTTP and reaches beyond this machine: TLS ends at a proxy, which has to be there")
-        click.echo(f"Serving at {url(listening)}")
-        run(app, listening)
+        run(app, listening, lambda: click.echo(f"Serving at {url(listening)}"))
 
 
 def _is_loopback(host: str) -> bool:
