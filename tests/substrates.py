@@ -11,6 +11,7 @@ import itertools
 import os
 import select
 import subprocess
+import sys
 import time
 import urllib.parse
 
@@ -87,16 +88,33 @@ class Database:
         self._ask(self.server, f"DROP DATABASE IF EXISTS {self.name_there} WITH (FORCE)")
 
 
-class Wire:
-    """What a state process keeps, in one of the others."""
+#: A state process that speaks wire 6 and nothing beside it, as other programs do.
+_PLAIN = """
+import os, sys
+from fencepost.mailbox.server import app, running, tokens
+from fencepost.mailbox.store.opening import file_store
+app._extensions = lambda: None
+store = file_store(sys.argv[1])
+listening = running.listen("127.0.0.1", 0)
+served = app.application(store, tokens.tokens(os.environ), backend="file")
+running.run(served, listening, lambda: print("Serving at", running.url(listening), flush=True))
+store.close()
+"""
 
-    def __init__(self, shell, under):
-        self.name = f"wire-{under.name}"
+
+class Wire:
+    """What a state process keeps, in one of the others; a plain one has no words beside wire 6."""
+
+    def __init__(self, shell, under, *, plain=False):
+        self.name = f"wire-{'plain' if plain else under.name}"
         self.under = under
         self.root = under.root
         where = () if under.root is None else ("--root", str(under.root))
+        words = [shell.program, "serve", "--port", "0", *where]
+        if plain:
+            words = [sys.executable, "-P", "-c", _PLAIN, str(under.root)]
         self.process = subprocess.Popen(
-            [shell.program, "serve", "--port", "0", *where],
+            words,
             env=shell.environ | under.environ | {"FENCEPOST_SERVE_TOKEN": TOKEN},
             cwd=shell.here,
             stdin=subprocess.DEVNULL,

@@ -30,7 +30,7 @@ PATIENCE_S = 60
 
 #: What is asked of every kind of store; `tox -e everywhere` asks more of it.
 EVERYWHERE = os.environ.get("FENCEPOST_EVERYWHERE", "test_operations").split()
-SUBSTRATES = os.environ.get("FENCEPOST_OVER", "file postgres wire-file wire-postgres").split()
+SUBSTRATES = os.environ.get("FENCEPOST_OVER", "file postgres wire-file wire-postgres wire-plain").split()
 
 #: Begins a loop of a shell that starts very many programs: measuring each would make the test several times as long.
 UNMEASURED = "unset COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG; "
@@ -205,6 +205,8 @@ def substrate(over, request):
         return Folder
     if over == "wire-file":
         return lambda shell: Wire(shell, Folder(shell))
+    if over == "wire-plain":
+        return lambda shell: Wire(shell, Folder(shell), plain=True)
     server = request.getfixturevalue("cluster")
     if over == "postgres":
         return lambda shell: Database(shell, server)
