@@ -66,15 +66,19 @@ class Proxy:
                     client.close()
                     continue
                 server.connect(self.behind)
+                muted = threading.Event()
                 for source, target, asks in ((client, server, True), (server, client, False)):
-                    threading.Thread(target=self._pass, args=(source, target, asks), daemon=True).start()
+                    threading.Thread(target=self._pass, args=(source, target, asks, muted), daemon=True).start()
 
-    def _pass(self, source, target, asks):
+    def _pass(self, source, target, asks, muted):
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 16):
+                if not asks and muted.is_set():
+                    continue
                 if asks and self.cut and b"COMMIT\0" in data:
                     self.cuts += 1
                     if self.cut == "after":
+                        muted.set()
                         target.sendall(data)
                         time.sleep(0.3)  # it commits; its answer goes nowhere
                     self.cut = None
