@@ -11,17 +11,14 @@ a client puts around it: every line of a body stands behind a bar, which no line
 of the frame begins with, angle brackets are shown as others that are no tags,
 and what is not printable is spelled out.  The store keeps what was written.
 
-Rules for this file: pure, and quick to import, because it is drawn at each
-prompt.
+Rules for this file: pure, and nothing is imported that the quickest door can do
+without: a notice is drawn at each prompt, of bodies as they are stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
-from fencepost.mailbox.message import Message
-from fencepost.mailbox.times import show
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 #: Characters of a notice, inside every client's own ceiling of 10,000 bytes.
 CHARACTERS_MAX: Final = 2_048
@@ -41,13 +38,18 @@ _FIELD_CHARACTERS: Final = 90
 
 
 def notice(
-    messages: Sequence[Message], *, session: str, mounts: dict[str, str], waiting: int, capped: bool = False
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    session: str,
+    mounts: Mapping[str, str],
+    waiting: int,
+    capped: bool = False,
 ) -> str | None:
     """
     What to show of unread mail; None where there is none.
 
     Args:
-        messages: The first of it, as `list` orders it.
+        messages: The first of it, as `list` orders it: documents of format 1, as JSON.
         session: Whose mail it is, exactly as it has to be passed back.
         mounts: Scope -> the name that it is mounted under.
         waiting: How many there are in all.
@@ -86,21 +88,21 @@ def _share(room: int, items: int) -> int:
     return max(room // items, _FIELD_CHARACTERS * 3 + _BODY_CHARACTERS)
 
 
-def _item(message: Message, mounts: dict[str, str], room: int) -> str | None:
+def _item(message: Mapping[str, Any], mounts: Mapping[str, str], room: int) -> str | None:
     """One message within so many characters; None where there is no room to say anything of it."""
-    letter = message.letter
-    sender = letter.actor if letter.source is None else f"{letter.actor} in session {letter.source}"
-    work = "work to claim" if letter.actionable else "to read"
+    sender = message["actor"] if message["source"] is None else f"{message['actor']} in session {message['source']}"
+    work = "work to claim" if message["actionable"] else "to read"
     words = [
-        f"{_NAME} {letter.id} in {_field(mounts.get(letter.scope, letter.scope))} from {_field(sender)}",
-        f"sent {show(letter.created_at)}",
-        *([f"due {show(message.due_at)}"] if message.due_at != letter.created_at else []),
-        f"{message.status.value}, occurrence {message.occurrence}, {work}",
+        f"{_NAME} {message['id']} in {_field(mounts.get(message['scope'], message['scope']))} from {_field(sender)}",
+        f"sent {message['created_at']}",
+        *([f"due {message['due_at']}"] if message["due_at"] != message["created_at"] else []),
+        f"{message['status']}, occurrence {message['occurrence']}, {work}",
     ]
-    if letter.context is not None:
-        words.append(f"about {_field(letter.context.path)} version {letter.context.version}")
+    context = message.get("context")
+    if context is not None:
+        words.append(f"about {_field(context['path'])} version {context['version']}")
     head = ", ".join(words) + ":\n"
-    body = _quoted(letter.body, room - len(head))
+    body = _quoted(message["body"], room - len(head))
     return None if body is None else head + body
 
 
