@@ -83,6 +83,11 @@ def notice(
     return begin + "".join(shown) + rest + end
 
 
+def greeting(session: str) -> str:
+    """What to show where a session begins and nothing is unread: who it is, which no tool can guess."""
+    return f"{_NAME} This is session {_plain(session)}: pass it as `session`. Nothing is unread.\n"
+
+
 def _share(room: int, items: int) -> int:
     """What one item may take, so that others have a place too."""
     return max(room // items, _FIELD_CHARACTERS * 3 + _BODY_CHARACTERS)

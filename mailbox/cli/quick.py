@@ -42,7 +42,7 @@ def list_json(words: list[str]) -> str | None:
     root = os.path.abspath(options.get("--root") or home())
     if scopes is None:
         return None
-    db = _fed_index(root)
+    db = fed_index(root)
     if db is None:
         return None
     try:
@@ -80,7 +80,7 @@ def _scopes(target: str | None) -> tuple[str, ...] | None:
     return None if found is None else (found,)
 
 
-def _fed_index(root: str) -> sqlite3.Connection | None:
+def fed_index(root: str) -> sqlite3.Connection | None:
     """The index, if it holds everything durable."""
     try:
         store = os.stat(os.path.join(root, "store.json"))
