@@ -9,7 +9,7 @@ does.  A file that was recorded and not removed is known by its name, and lands
 once.
 
     <root>/spool/<time>-<random>.json   something to be recorded
-    <root>/spool/session-<digest>.json  what a hook knows of a session from its last call
+    <root>/spool/session-<id>.json      what a hook knows of a session from its last call
 
 Rules for this file: like those of the hook, which is its only writer.
 """
@@ -21,13 +21,14 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any
 
 from fencepost.mailbox import clients
 
 _FOLDER = "spool"
 _SESSION = "session-"
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
+_PLAIN_MAX = 80
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _LANDING = "import sys; from fencepost.mailbox.cli.main import main; sys.argv[0] = 'fencepost'; sys.exit(main())"
 
@@ -103,7 +104,12 @@ def _now() -> str:
 
 
 def _session_name(session: str) -> str:
-    return f"{_SESSION}{blake2b(session.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}.json"
+    """The file of a session: its id where that is a plain word, as clients have them."""
+    if len(session) <= _PLAIN_MAX and _PLAIN.issuperset(session) and not session.startswith("."):
+        return f"{_SESSION}{session}.json"
+    from hashlib import blake2b  # which takes long to import
+
+    return f"{_SESSION}_{blake2b(session.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}.json"
 
 
 def _session(root: str, session: str) -> dict[str, Any]:
