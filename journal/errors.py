@@ -287,3 +287,11 @@ class NotErasable(BadInput):
     sentence = "event {seq} cannot be erased ({why}): name events that are there and erase nothing themselves"
     seq: int
     why: str
+
+
+class MissingExtra(BadInput):
+    """What this needs is installed with an extra, and is not there."""
+
+    code = "missing_extra"
+    sentence = "this needs what is installed with an extra: pip install 'fencepost[{extra}]'"
+    extra: str

@@ -42,6 +42,7 @@ _HOMES: Final = {
     "journal": ("journal", "journal"),
     "export": ("transfer", "export_command"),
     "import": ("transfer", "import_command"),
+    "mcp": ("mcp", "mcp_command"),
     "demo": ("demo", "demo"),
 }
 

@@ -32,6 +32,7 @@ from fencepost.mailbox.store.port import Store
 if TYPE_CHECKING:  # what a command does not open it does not import
     from fencepost.mailbox.erasures import Erasures
     from fencepost.mailbox.feed import Changes
+    from fencepost.mailbox.mcp.tools import Tools
     from fencepost.mailbox.past import Past
     from fencepost.mailbox.shelf import Documents
     from fencepost.mailbox.talks import Conversations
@@ -125,6 +126,18 @@ class Where:
         from fencepost.mailbox.talks import Conversations
 
         return Conversations(self._store(to_read=to_read), actor=self._actor())
+
+    def tools(self, session: str | None) -> Tools:
+        """
+        What a model may ask for; otherwise as for `open`.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        mounts = self.mounts()
+        from fencepost.mailbox.mcp.tools import Tools
+
+        return Tools(self._store(to_read=False), mounts, actor=self._actor(), session=session)
 
     def past(self) -> Past:
         """
