@@ -132,6 +132,8 @@ def make_root(root: str, disk: Disk) -> None:
     folder = root
     while not os.path.isdir(folder):
         if os.path.lexists(folder):
+            if os.path.isdir(folder):
+                break  # somebody has made it since the last look
             raise NotAStore(path=root, why=f"{folder} is not a folder")
         missing.append(folder)
         folder = os.path.dirname(folder)

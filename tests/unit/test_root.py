@@ -246,3 +246,20 @@ def test_a_closed_handle_says_so(root):
     ):
         with pytest.raises(ClosedHandle):
             call()
+
+
+def test_a_folder_that_another_process_makes_meanwhile(tmp_path, monkeypatch):
+    """Between two looks at the root another process has made it: that is a store all the same."""
+    root = tmp_path / "store"
+    look = os.path.isdir
+
+    def made_after_the_first_look(path):
+        found = look(path)
+        if path == str(root):
+            root.mkdir(exist_ok=True)
+        return found
+
+    monkeypatch.setattr(os.path, "isdir", made_after_the_first_look)
+    open_store(root).close()
+
+    assert (root / "store.json").exists()
