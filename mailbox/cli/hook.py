@@ -130,7 +130,7 @@ def _notice(
         from fencepost.mailbox.cli.away import unread
 
         found, waiting = unread(at.session, list(mounts))
-    elif not os.path.lexists(root):
+    elif spool.is_alone(root):
         found, waiting = [], 0
     else:
         found, waiting = _here(root, at.session, list(mounts))

@@ -16,6 +16,7 @@ from fencepost.journal.errors import ErasureUnfinished, ExportIsReadOnly, Journa
 from fencepost.mailbox import errors, shapes
 from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
+from fencepost.mailbox.cli import spool
 from fencepost.mailbox.cli.place import (
     DATABASE_VARIABLE,
     URL_VARIABLE,
@@ -180,13 +181,17 @@ class Where:
         if self.root == "":
             raise errors.Usage(why="--root is empty: name a folder, or leave it out")
         root = os.path.abspath(self.root or home())
-        if to_read and not os.path.lexists(root):
+        if to_read and spool.is_alone(root):
             if self.root is not None:
                 raise NoStore(path=root, why="it does not exist")
             if not self.json:
                 note(f"there is no store at {root} yet; the first send or write makes one")
             return memory_store()
         store = self._open(root, to_read=to_read)
+        if not to_read and os.path.isdir(spool.folder_of(root)):
+            from fencepost.mailbox.cli.landing import land_if_possible
+
+            land_if_possible(store, root)
         if store.damage is not None and to_read:
             note(str(store.damage))
         return store

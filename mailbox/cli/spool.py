@@ -38,6 +38,16 @@ def folder_of(root: str) -> str:
     return os.path.join(root, _FOLDER)
 
 
+def is_alone(root: str) -> bool:
+    """Is there no store in a folder, nor anything else but what hooks have left?"""
+    try:
+        return os.listdir(root) == [_FOLDER]
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def entries(root: str) -> list[str]:
     """The names of what is to be recorded, oldest first."""
     try:
