@@ -38,6 +38,7 @@ def told(shell, client, event, **changes):
 def call(shell, client, event, *words, **changes):
     """What the client gets back: nothing, or one document."""
     document = told(shell, client, event, **changes)
+    words = ("--deadline-ms", "30000", *words)  # other tests run beside this one
     answer = shell.run("hook", "--client", client, *words, stdin=json.dumps(document).encode())
     assert (0, "") == (answer.status, answer.err)
     return json.loads(answer.out) if answer.out else None
