@@ -42,6 +42,8 @@ _HOMES: Final = {
     "journal": ("journal", "journal"),
     "export": ("transfer", "export_command"),
     "import": ("transfer", "import_command"),
+    "setup": ("setup", "setup"),
+    "status": ("setup", "status"),
     "mcp": ("mcp", "mcp_command"),
     "demo": ("demo", "demo"),
 }

@@ -104,6 +104,7 @@ def _with_deadline(options: dict[str, str]) -> None:
     mounts = {project_scope(at.folder): "/project", user_scope(): "/user"}
     if "--no-turns" not in options:
         spool.turn(root, at)
+    spool.seen(root, at.client)
     if clients.delivers(at, at_stop="--at-stop" in options):
         signal.signal(signal.SIGALRM, _late)
         signal.setitimer(signal.ITIMER_REAL, int(options["--deadline-ms"]) / 1000)

@@ -21,12 +21,16 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencepost.mailbox import clients
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 _FOLDER = "spool"
 _SESSION = "session-"
+_SEEN = "seen-"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 _PLAIN_MAX = 80
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
@@ -57,6 +61,18 @@ def entries(root: str) -> list[str]:
     return sorted(name for name in names if name[:1].isdigit() and name.endswith(".json"))
 
 
+def seen(root: str, client: str) -> None:
+    """Remember that a client has called, where there is a spool to remember it in."""
+    try:
+        fd = os.open(
+            os.path.join(folder_of(root), f"{_SEEN}{client}"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE
+        )
+    except OSError:
+        return
+    os.utime(fd)
+    os.close(fd)
+
+
 def turn(root: str, at: clients.Boundary) -> None:
     """Take notice of a boundary: a turn begins with a prompt and ends with a stop, or with whatever comes instead."""
     if at.moment == clients.TOOL:
@@ -72,6 +88,17 @@ def turn(root: str, at: clients.Boundary) -> None:
         state["prompt"], state["at"] = at.prompt, _now()
     if prompt is not None or at.prompt is not None:
         _write(root, _session_name(at.session), state)
+
+
+def last_seen(root: str, client: str) -> datetime | None:
+    """When a client has last called; None where it never has."""
+    from datetime import UTC, datetime  # which takes long to import
+
+    try:
+        at = os.stat(os.path.join(folder_of(root), f"{_SEEN}{client}")).st_mtime
+    except OSError:
+        return None
+    return datetime.fromtimestamp(at, UTC)
 
 
 def shown(root: str, session: str, messages: list[tuple[str, int]], scopes: list[str]) -> None:
