@@ -86,16 +86,20 @@ def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tup
         click.echo("Nothing was written. Add --write to do this.")
         return
     elif yes or click.confirm("Write this?", err=True):
-        for target, after in changes:
-            if remove and not after.strip("{} \n"):
-                target.path.unlink()  # nothing but ours was in it
-            else:
-                _replace(target.path, after)
-            click.echo(f"written: {show.visible(str(target.path))}")
+        _write(changes, remove=remove)
     if not remove:
         for name in dict.fromkeys(target.client for target in targets):
             if (trust := PLACES[name].trust) is not None:
                 show.note(f"{name}: {trust.format(program=program)}")
+
+
+def _write(changes: list[tuple[_Target, str]], *, remove: bool) -> None:
+    for target, after in changes:
+        if remove and not after.strip("{} \n"):
+            target.path.unlink()  # nothing but ours was in it
+        else:
+            _replace(target.path, after)
+        click.echo(f"written: {show.visible(str(target.path))}")
 
 
 def _after(target: _Target, before: str | None, program: str, *, remove: bool) -> str:
