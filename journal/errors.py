@@ -150,7 +150,23 @@ class JournalFull(JournalError):
     path: str
 
 
-class SyncFailed(JournalError):
+class OutcomeUnknown(JournalError):
+    """
+    Nobody confirmed a write, so whether it is there is unknown.
+
+    It is there whole or not at all.
+    """
+
+    code = "outcome_unknown"
+    sentence = (
+        "{path}: the write may or may not have happened ({why}): look with view or list; to repeat a lifecycle "
+        "command is safe, and so is to repeat a send that has an idempotency key"
+    )
+    path: str
+    why: str
+
+
+class SyncFailed(OutcomeUnknown):
     """
     The disk did not confirm a write, so whether it survives is unknown.
 
@@ -159,13 +175,10 @@ class SyncFailed(JournalError):
     Failures?", USENIX ATC 2020).
     """
 
-    code = "outcome_unknown"
     sentence = (
         "{path}: the disk did not confirm the write ({why}), so it may or may not be there: "
         "look for it before repeating the command"
     )
-    path: str
-    why: str
 
 
 class ErasureUnfinished(JournalError):
@@ -295,3 +308,133 @@ class MissingExtra(BadInput):
     code = "missing_extra"
     sentence = "this needs what is installed with an extra: pip install 'fencepost[{extra}]'"
     extra: str
+
+
+# --- a store that a state process keeps -----------------------------------------------------------
+
+
+class MissingToken(BadInput):
+    """A state process is asked without a token, or with one that no header can carry."""
+
+    code = "missing_token"
+    sentence = "a state process asks for a token ({why}): set ${variable} to the one that its operator gave you"
+    variable: str
+    why: str
+
+
+class MalformedRequest(BadInput):
+    """A part of a request is not of the type that belongs there."""
+
+    code = "malformed_request"
+    sentence = "{field} is not what belongs there ({why}): send it as the contract says"
+    field: str
+    why: str
+
+
+class UnknownMethod(BadInput):
+    """A state process is asked something that it does not know."""
+
+    code = "unknown_method"
+    sentence = "there is no method {method!r} here: ask for one that is, or upgrade fencepost at the other end"
+    method: str
+
+
+class EventRefused(BadInput):
+    """A client of a state process wants to add an event that nobody could read, or where it does not belong."""
+
+    code = "event_refused"
+    sentence = "an event {type!r} cannot be added to {stream!r} ({why}): add what the commands of the mailbox make"
+    stream: str
+    type: str
+    why: str
+
+
+class RequestTooLarge(BadInput):
+    """A request is larger than the state process takes."""
+
+    code = "request_too_large"
+    sentence = "{url} does not take so large a request: send less at once"
+    url: str
+
+
+class ServerError(JournalError):
+    """The state process that keeps the store, as the URL names it."""
+
+    url: str
+
+
+class Unreachable(ServerError):
+    """No connection to the state process can be made, so nothing was sent."""
+
+    code = "unreachable"
+    sentence = "{url} cannot be reached ({why}), and nothing was sent: start the state process, or check the URL"
+    why: str
+
+
+class NoAnswer(ServerError):
+    """The state process did not answer a question."""
+
+    code = "no_answer"
+    sentence = "{url} has not answered ({why}): ask again, or look at what keeps it from answering"
+    why: str
+
+
+class TokenRefused(ServerError):
+    """The state process does not know the token."""
+
+    code = "token_refused"
+    sentence = "{url} does not know this token, which came from {origin}: ask its operator for one that it knows"
+    origin: str
+
+
+class StrangeAnswer(ServerError):
+    """What answers is no state process, or one that does not keep to the contract."""
+
+    code = "strange_answer"
+    sentence = "{url} has answered what no state process does ({why}): check the URL, and what stands before it"
+    why: str
+
+
+class OtherWireVersion(ServerError):
+    """The state process speaks another version of the wire."""
+
+    code = "other_wire_version"
+    sentence = "{url} speaks wire version {found}, and this fencepost {known}: upgrade the older of the two"
+    found: str
+    known: int
+
+
+class ServerFailed(ServerError):
+    """The state process could not answer, and says no more than that."""
+
+    code = "server_failed"
+    sentence = "{url} has failed with status {status}: look at its log, then try again"
+    status: int
+
+
+class ServerRefused(ServerError):
+    """The state process refuses, for a reason that this fencepost does not know."""
+
+    code = "server_refused"
+    sentence = "{url} refuses with {reason!r}: {said}"
+    reason: str
+    said: str
+
+
+class NotCarried(ServerError):
+    """The state process is another program, whose contract has no words for this."""
+
+    code = "not_carried"
+    sentence = "{url} cannot carry {what}: do without, or let a fencepost keep the store"
+    what: str
+
+
+class NoExpectedVersion(ServerError):
+    """The state process cannot write on the condition that nobody was quicker, which every step of a message needs."""
+
+    code = "no_expected_version"
+    sentence = (
+        "{url} cannot write on condition of a version, so {what} could undo what another has done: "
+        "only send and read there"
+    )
+    what: str

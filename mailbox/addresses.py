@@ -9,10 +9,13 @@ routing, not proof of who somebody is.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 
+from fencepost.journal.errors import BadInput
 from fencepost.mailbox import shapes
 from fencepost.mailbox.errors import InvalidName, ReadOnlyMount, ReservedPath, UnknownMount
 
@@ -28,6 +31,9 @@ SHOWN = "/shown/"
 #: The places that readers of the feed have come to, in a scope of their own; what follows is the checkpoint's name.
 CHECKPOINTS_SCOPE = "feed:checkpoints"
 CHECKPOINTS = "/checkpoints/"
+
+#: How other programs say in the document of a session what it continues.
+_CONTINUES: Final = re.compile(r"^[-*\s]*continues:\s*(.+?)\s*$", re.MULTILINE)
 
 
 class Mode(enum.Enum):
@@ -174,3 +180,19 @@ def unreserved(path: str) -> str:
 def link_path(session: str, parent: str) -> str:
     """The path of the document that says that a session continues a conversation."""
     return f"{LINKS}{session}/{parent}"
+
+
+def continued(session: str, text: str) -> Iterator[str]:
+    """The conversations that a session continues, as the text of a document says; text is free, and names are not."""
+    for found in _CONTINUES.finditer(text):
+        for parent in re.split(r"[\s,\[\]\"']+", found[1]):
+            if parent != session and _is_name(session) and _is_name(parent):
+                yield parent
+
+
+def _is_name(text: str) -> bool:
+    try:
+        shapes.name(text, "continues")
+    except BadInput:
+        return False
+    return True

@@ -67,7 +67,7 @@ class Caller:
     ) -> None:
         self.store: Final = store
         self.mounts: Final = Mounts(mounts)
-        self._actor = shapes.actor(actor)
+        self._actor = store.actor(shapes.actor(actor))
         self._read_clock = clock
 
     def _clock(self) -> datetime:

@@ -134,6 +134,24 @@ class UnreadableFile(BadInput):
     why: str
 
 
+class InvalidDatabaseUrl(BadInput):
+    """What should say where a database is does not; it is not repeated, because a password may be in it."""
+
+    code = "invalid_database_url"
+    sentence = "the database URL {why}: give one such as postgresql://user@host:5432/database, percent-encoded"
+    why: str
+
+
+class PasswordInUrl(BadInput):
+    """A password was given where others can read it: the arguments of a program are no secret."""
+
+    code = "password_in_url"
+    sentence = (
+        "the database URL has a password in it, and what a program is called with can be read by others: "
+        "put it in $FENCEPOST_DATABASE_URL, a password file ($PGPASSFILE) or a service file"
+    )
+
+
 class BothTimes(BadInput):
     """A due time and a delay at once."""
 

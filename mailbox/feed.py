@@ -32,11 +32,10 @@ from fencepost.mailbox import codec, errors, shapes
 from fencepost.mailbox.addresses import CHECKPOINTS, CHECKPOINTS_SCOPE, Mount
 from fencepost.mailbox.caller import LOOK_S, Caller, utc_now
 from fencepost.mailbox.events import CheckpointMoved
-from fencepost.mailbox.store.changes import Change
+from fencepost.mailbox.store.changes import Change, WithConversations
 from fencepost.mailbox.store.checkpoints import Reached
 from fencepost.mailbox.store.documents import Erased
 from fencepost.mailbox.store.port import Store
-from fencepost.mailbox.turns import conversation_of
 from fencepost.mailbox.views import LIMIT_DEFAULT, LIMIT_MAX
 
 #: One poll looks at so many events at most; where few of them are in the scopes asked for it answers with fewer items
@@ -88,13 +87,6 @@ class Checkpoint:
     position: int
     at: str | None
     actor: str | None
-
-
-class _WithConversations(frozenset[str]):
-    """Some scopes, and those of all conversations."""
-
-    def __contains__(self, scope: object) -> bool:
-        return super().__contains__(scope) or (isinstance(scope, str) and conversation_of(scope) is not None)
 
 
 class Changes(Caller):
@@ -195,7 +187,7 @@ class Changes(Caller):
         if self._everywhere and target is not None:
             return (shapes.scope(target, "target"),)
         mounted = self.mounts.readable(target)
-        return mounted if target is not None else _WithConversations(mounted)
+        return mounted if target is not None else WithConversations(mounted)
 
     # --- checkpoints --------------------------------------------------------------------------------------
 

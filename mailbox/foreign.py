@@ -18,7 +18,6 @@ erased here, so that versions, times and actors are those of the source.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, Self
@@ -30,7 +29,7 @@ import orjson
 from fencepost.journal.disk import open_file
 from fencepost.journal.errors import BadInput
 from fencepost.mailbox import chat, codec, shapes, times
-from fencepost.mailbox.addresses import LINKS, MESSAGES, REDACTIONS, link_path
+from fencepost.mailbox.addresses import LINKS, MESSAGES, REDACTIONS, continued, link_path
 from fencepost.mailbox.errors import ForeignDamaged
 from fencepost.mailbox.events import (
     Deleted,
@@ -51,7 +50,6 @@ from fencepost.mailbox.turns import PROJECTIONS, TURNS, Projection, ProjectionKi
 _FORMAT: Final = 1
 _CONVERSATIONS: Final = "conversations"
 _SESSIONS: Final = "sessions/"
-_CONTINUES: Final = re.compile(r"^[-*\s]*continues:\s*(.+?)\s*$", re.MULTILINE)
 #: Who did what the source does not say who did.
 _NOBODY: Final = "host:unknown"
 
@@ -189,19 +187,8 @@ def _ends(path: str) -> tuple[str, str]:
 def _continued(document: Row, session: str) -> Iterator[Row]:
     """The links that the document of a session speaks of."""
     assert isinstance(document.event, Written)
-    for found in _CONTINUES.finditer(document.event.content):
-        for parent in re.split(r"[\s,\[\]\"']+", found[1]):
-            if parent == session or not (_is_name(session) and _is_name(parent)):
-                continue  # the text is free, and only names are continued
-            yield Row(document.at, document.actor, document.scope, link_path(session, parent), Linked(session, parent))
-
-
-def _is_name(text: str) -> bool:
-    try:
-        shapes.name(text, "continues")
-    except BadInput:
-        return False
-    return True
+    for parent in continued(session, document.event.content):
+        yield Row(document.at, document.actor, document.scope, link_path(session, parent), Linked(session, parent))
 
 
 def _redactions(scope: str, where: str) -> Iterator[Row]:

@@ -199,14 +199,19 @@ def import_into(
 
 #: Something was erased while the store was exported so many times in a row before that is given up.
 _ATTEMPTS_MAX: Final = 5
-#: Events that are asked for, and recorded again, at once.
+#: Batches that are asked for at once, and events and bytes that are recorded again at once.
+_BATCHES_AT_ONCE: Final = 500
 _EVENTS_AT_ONCE: Final = 1_000
+_BYTES_AT_ONCE: Final = 8 << 20
 
 
 def _through(store: Store, end: int) -> Iterator[Commit]:
     """All batches of a store up to that event."""
     place = 0
-    while place < end and (found := store.batches(place, _EVENTS_AT_ONCE)):
+    while place < end and (found := store.batches(place, _BATCHES_AT_ONCE)):
+        if place == 0 and found[0].events[0].seq != 1:
+            why = "its beginning is in an archive: export the folder that it is in"
+            raise JournalUnavailable(path="the store", why=why)
         for commit in found:
             place = commit.seq
             if place > end:
@@ -217,11 +222,15 @@ def _through(store: Store, end: int) -> Iterator[Commit]:
 def _some(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
     """Batches, some at a time."""
     waiting: list[Batch] = []
+    count = size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(len(each.events) for each in waiting) >= _EVENTS_AT_ONCE:
+        count += len(batch.events)
+        size += sum(len(event.data) for event in batch.events)
+        if count >= _EVENTS_AT_ONCE or size >= _BYTES_AT_ONCE:
             yield waiting
             waiting = []
+            count = size = 0
     if waiting:
         yield waiting
 

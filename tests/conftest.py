@@ -20,6 +20,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from postgres import cluster  # noqa: F401 - a fixture
 
 # Real files and a shared machine: how long one example takes says nothing.
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}

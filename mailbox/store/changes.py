@@ -19,7 +19,7 @@ from fencepost.journal.event import Event
 from fencepost.mailbox import codec
 from fencepost.mailbox.addresses import LINKS, MESSAGES, REDACTIONS
 from fencepost.mailbox.events import AnnotationsRedacted, Redacted, TurnsRedacted
-from fencepost.mailbox.turns import TURNS
+from fencepost.mailbox.turns import TURNS, conversation_of
 
 #: What begins a path -> the kind of what stands there.  Everything else is a memory document.
 _KINDS: Final = ((MESSAGES, "state.message"), (LINKS, "state.link"))
@@ -54,6 +54,13 @@ class Change:
     action: str
     actor: str
     at: str
+
+
+class WithConversations(frozenset[str]):
+    """Some scopes, and those of all conversations."""
+
+    def __contains__(self, scope: object) -> bool:
+        return super().__contains__(scope) or (isinstance(scope, str) and conversation_of(scope) is not None)
 
 
 def change(event: Event) -> Change | None:

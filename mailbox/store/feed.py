@@ -7,14 +7,19 @@ poll costs what it looks at and not what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import islice
+from typing import Final
 
 from fencepost.journal.errors import JournalCorrupt
+from fencepost.journal.event import Commit
 from fencepost.journal.port import Journal
 from fencepost.mailbox.store.changes import Change, change
 from fencepost.mailbox.store.index import Index
 from fencepost.mailbox.store.port import Stretch
+
+#: So many bytes of data are answered at once before the rest waits for the next question.
+_BATCHES_BYTES: Final = 16 << 20
 
 
 class Feed:
@@ -62,3 +67,18 @@ class Feed:
             return Stretch(tuple(found), position, more=True)  # the damage is told to whoever asks for what follows
         cut = seen - after >= look
         return Stretch(tuple(found), seen if cut else position, more=cut)
+
+    def batches(self, after: int, limit: int) -> Sequence[Commit]:
+        """See `fencepost.mailbox.store.port.Store`."""
+        found: list[Commit] = []
+        size = 0
+        try:
+            for commit in islice(self._journal.read(self._journal.place_before(after)), limit):
+                found.append(commit._replace(meanings=None))
+                size += sum(len(event.data or b"") for event in commit.events)
+                if size >= _BATCHES_BYTES:
+                    break
+        except JournalCorrupt:
+            if not found:
+                raise
+        return found  # damage is told to whoever asks for what follows

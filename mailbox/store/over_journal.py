@@ -97,6 +97,10 @@ class JournalStore(Feed):
         """In a forked child: a thread of the parent may have held the mutex."""
         self._mutex = threading.RLock()
 
+    def actor(self, said: str) -> str:
+        """See `fencepost.mailbox.store.port.Store`; whoever has the store at hand is believed."""
+        return said
+
     # --- documents ---------------------------------------------------------------------------------------
 
     def find(self, stream: Stream) -> Document | None:
@@ -351,21 +355,6 @@ class JournalStore(Feed):
         return self._ask(lambda: self._index.has_seen(session))
 
     # --- the whole of it -----------------------------------------------------------------------------------
-
-    def batches(self, after: int, limit: int) -> Sequence[Commit]:
-        """See `fencepost.mailbox.store.port.Store`."""
-        found: list[Commit] = []
-        left = limit
-        try:
-            for commit in self._journal.read(self._journal.place_before(after)):
-                found.append(commit)
-                left -= len(commit.events)
-                if left <= 0:
-                    break
-        except JournalCorrupt:
-            if not found:
-                raise
-        return found
 
     def secret(self) -> bytes:
         """See `fencepost.mailbox.store.port.Store`."""

@@ -85,6 +85,13 @@ class Stretch:
 class Store(Protocol):
     """Documents and their events.  Everything it shows in listings is durable."""
 
+    def actor(self, said: str) -> str:
+        """
+        Who is on record for what a caller does who says that they are that.
+
+        A state process knows its clients by their tokens, and puts what they say of themselves behind that.
+        """
+
     def find(self, stream: Stream) -> Document | None:
         """The document as it stands, with everything that was appended, durable or not."""
 
@@ -212,23 +219,25 @@ class Store(Protocol):
             JournalCorrupt: What stands right behind the position is damaged.
         """
 
+    def batches(self, after: int, limit: int) -> Sequence[Commit]:
+        """
+        What was recorded behind a position, durably and in order, as it was recorded; what was erased is told as such.
+
+        What retention has moved to an archive is told no more; `feed_bounds` says from where on there is everything.
+
+        Args:
+            after: The position: the first batch is the one that holds the event behind it.
+            limit: How many batches at most.  There are fewer where they are large, and none only at the end.
+
+        Raises:
+            JournalCorrupt: What stands right behind the position is damaged.
+        """
+
     def change_mark(self) -> int:
         """A number that grows when something durable was added, by whomever; cheap to ask often."""
 
     def next_change(self, query: Query) -> datetime | None:
         """When the passing of time alone will next add to the listing."""
-
-    def batches(self, after: int, limit: int) -> Sequence[Commit]:
-        """
-        The durable batches behind an event, in order.
-
-        Args:
-            after: The event.
-            limit: How many events to give at about most; a batch is given whole, and at least one where there is one.
-
-        Raises:
-            JournalCorrupt: What stands right behind it is damaged.
-        """
 
     def secret(self) -> bytes:
         """The 32 bytes under which idempotency keys are digested; only for whoever takes the whole store away."""

@@ -255,7 +255,7 @@ class MailboxMachine(RuleBasedStateMachine):
             "conversation": draft.conversation,
             "about": draft.conversation,
             "source": draft.session,
-            "actor": "host:machine",
+            "actor": self.box.store.actor("host:machine"),
             "body": draft.body,
             "created_at": self.now,
             "due_at": due_at,

@@ -1,5 +1,8 @@
 """The state machine, over each store that is shipped."""
 
+import pytest
+from postgres import PostgresPlace
+
 from fencepost.mailbox.store.opening import file_store, memory_store
 from fencepost.mailbox.testing import FolderPlace, Place, run_on, tear_last_segment
 
@@ -19,3 +22,14 @@ class TestMemoryStore(run_on(MemoryPlace)):
 
 class TestFileStore(run_on(folder_place)):
     """Nor a store in files, used by two handles that are closed, abandoned and cut off."""
+
+
+@pytest.fixture(scope="class")
+def server(request, cluster):
+    request.cls.server_url = cluster
+    PostgresPlace.url = cluster
+
+
+@pytest.mark.usefixtures("server")
+class TestPostgresStore(run_on(PostgresPlace)):
+    """Nor a store in a database, used by two handles."""

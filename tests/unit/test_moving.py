@@ -4,15 +4,19 @@ import contextlib
 from functools import partial
 
 import pytest
+from postgres import drop, new_schema
+from wire_places import TOKEN, serving
 
 from fencepost.journal.errors import CopyDamaged, TargetOccupied
 from fencepost.mailbox import Conversations, Documents, Mailbox, Mount, open_store
 from fencepost.mailbox.digest import replay_digest
+from fencepost.mailbox.http.opening import remote_store
+from fencepost.mailbox.store.postgres.opening import create, postgres_store
 from fencepost.mailbox.store.replay import recordable
 from fencepost.mailbox.transfer import export_from, import_into
 
 MOUNTS = [Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")]
-KINDS = ("memory", "file")
+KINDS = ("memory", "file", "postgres", "wire-file", "wire-postgres")
 
 
 @pytest.fixture
@@ -22,7 +26,16 @@ def new(tmp_path, request):
         count = iter(range(100))
 
         def new(kind):
-            store = open_store(":memory:" if kind == "memory" else tmp_path / f"store-{next(count)}")
+            if kind.startswith("wire-"):
+                _, url = after.enter_context(serving(new(kind.removeprefix("wire-"))))
+                store = remote_store(url, TOKEN)
+            elif kind == "postgres":
+                server, schema = request.getfixturevalue("cluster"), new_schema()
+                create(server, schema=schema)
+                after.callback(drop, server, schema)
+                store = postgres_store(server, schema=schema, fresh_s=0, listen=False)
+            else:
+                store = open_store(":memory:" if kind == "memory" else tmp_path / f"store-{next(count)}")
             after.callback(store.close)
             return store
 
@@ -77,9 +90,10 @@ def test_a_history_moves(new, tmp_path, source, target):
     assert exported.erased == sum(event.data is None for batch in through(other) for event in batch.events) > 0
 
 
-def test_nothing_is_imported_over_a_history(new, tmp_path):
+@pytest.mark.parametrize("target", KINDS)
+def test_nothing_is_imported_over_a_history(new, tmp_path, target):
     """A store in which anything was ever recorded is left as it is."""
-    one, other = new("memory"), new("file")
+    one, other = new("memory"), new(target)
     fill(one)
     export_from(one, tmp_path / "export")
     Mailbox(other, MOUNTS).send("mine")
@@ -93,9 +107,10 @@ def test_nothing_is_imported_over_a_history(new, tmp_path):
     assert before == digest(other)
 
 
-def test_what_is_recorded_again_follows_what_was(new):
+@pytest.mark.parametrize("target", KINDS)
+def test_what_is_recorded_again_follows_what_was(new, target):
     """Somebody who writes meanwhile is noticed, and not overwritten."""
-    one, other = new("memory"), new("memory")
+    one, other = new("memory"), new(target)
     fill(one)
     batches = list(recordable(through(one), "one"))
     behind = other.restore(batches[:2], 0, one.secret())

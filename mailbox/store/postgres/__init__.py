@@ -1,1 +1,20 @@
-"""A store in a Postgres database, for workers on many machines."""
+"""
+A store in a Postgres database, for workers on many machines.
+
+    store = postgres_store("postgresql://mail@db.internal/agents")
+
+Everything that a batch does is one transaction: its events, the documents that
+they fold to and all that is derived from them.  So there is no index that could
+be behind, and what is visible is durable.
+
+Three kinds of advisory locks, all of which end with the transaction, order it:
+
+- one for each scope that a batch writes to, so that writers to one scope wait for
+  each other and those to different ones do not;
+- one that says that a transaction is about to take numbers, and the last number
+  that was given before;
+- one that says the first number that it took.
+
+The feed tells nothing behind the first number of a transaction that is still
+under way, so a batch that commits late is never overtaken; see `horizon`.
+"""
