@@ -26,7 +26,9 @@ from fencepost.journal.errors import (
     ForkedHandle,
     JournalConflict,
     JournalCorrupt,
+    JournalFull,
     NotAStore,
+    ReadOnlyStore,
     SyncFailed,
     TargetOccupied,
 )
@@ -56,6 +58,8 @@ from fencepost.journal.writer import Writer
 
 #: How often a waiter looks whether the watermark is still the file that stands there.
 _FOLLOW_S: Final = 1.0
+#: A disk with less room than this is as good as full: a short batch takes as much with all that follows from it.
+_ROOM_BYTES: Final = 1 << 20
 
 
 def _salt() -> str:
@@ -151,6 +155,16 @@ class FileJournal:
         if settle or batch.erases:
             self._sync.settle(place, epoch)
         return commit
+
+    def check(self) -> None:
+        """Could a batch be appended now?  See `fencepost.journal.port.Journal`."""
+        with self.locked():
+            self._learn(self._stock())
+            found = os.statvfs(self.root)
+        if found.f_flag & os.ST_RDONLY:
+            raise ReadOnlyStore(path=self.root)
+        if found.f_bavail * found.f_frsize < _ROOM_BYTES:
+            raise JournalFull(path=self.root)
 
     def refresh(self) -> int:
         """Learn what others have appended; see `fencepost.journal.port.Journal`."""

@@ -83,6 +83,9 @@ class MemoryJournal:
                 events = tuple(event._replace(data=None) if event.seq in erased else event for event in commit.events)
                 self._commits[place] = commit._replace(events=events, meanings=None)
 
+    def check(self) -> None:
+        """See `fencepost.journal.port.Journal`; nothing is ever in the way."""
+
     def refresh(self) -> int:
         """See `fencepost.journal.port.Journal`."""
         return self._commits[-1].seq if self._commits else 0

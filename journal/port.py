@@ -70,6 +70,14 @@ class Journal(Protocol):
             JournalError: It could not be written, or (`SyncFailed`) its outcome is unknown.
         """
 
+    def check(self) -> None:
+        """
+        Could a batch be appended now?  It looks, and puts in order, as an append does first, and adds nothing.
+
+        Raises:
+            JournalError: It could not, and why.
+        """
+
     def refresh(self) -> int:
         """Learn what others have appended; the sequence number of the last event, durable or not."""
 

@@ -62,6 +62,15 @@ class FileReader:
         """
         raise ReadOnlyStore(path=self.root)
 
+    def check(self) -> None:
+        """
+        Nothing is written here.
+
+        Raises:
+            ReadOnlyStore: Always.
+        """
+        raise ReadOnlyStore(path=self.root)
+
     def refresh(self) -> int:
         """See `fencepost.journal.port.Journal`; what is not durable is not shown."""
         self.identity = read_identity(self.root)

@@ -90,6 +90,8 @@ _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
 SCHEMA: Final = 1
 _OPTIONS: Final = orjson.OPT_UTC_Z
+#: Of an event: a program that writes documents whole has written one, and this event explains what that did.
+VIA_WIRE: Final = "wire"
 
 _converter = make_converter(detailed_validation=False, forbid_extra_keys=True)
 _converter.register_unstructure_hook(datetime, lambda value: value)  # orjson writes it, with OPT_UTC_Z
@@ -186,6 +188,10 @@ _BODY: Final = _Shape(
         }.items()
     }
 )
+#: The keys of a body that are times, and those that are numbers; numbers are within what JSON writers agree on.
+_MOMENTS: Final = ("created_at", "due_at", "read_at", "claim_until", "wake_until")
+_NUMBERS: Final = ("turn", "about_turn", "occurrence")
+_NUMBER_MAX: Final = 2**53 - 1
 #: Keys that are all there or all null.
 _TOGETHER: Final = (
     ("read_by", "read_at"),
@@ -194,9 +200,15 @@ _TOGETHER: Final = (
 )
 
 
-def encode(event: Event) -> tuple[str, bytes]:
-    """The stored name of an event and its data as JSON."""
-    data: Json = {"schema": SCHEMA}
+def encode(event: Event, via: str | None = None) -> tuple[str, bytes]:
+    """
+    The stored name of an event and its data as JSON.
+
+    Args:
+        event: The event.
+        via: How it was concluded, where nobody has said that it happened; such as `VIA_WIRE`.
+    """
+    data: Json = {"schema": SCHEMA} if via is None else {"schema": SCHEMA, "via": via}
     data.update(_converter.unstructure(event))
     return EVENT_NAMES[type(event)], orjson.dumps(data, option=_OPTIONS)
 
@@ -214,6 +226,7 @@ def decode(name: str, data: bytes) -> Event:
     try:
         fields = orjson.loads(data)
         schema = fields.pop("schema", None)
+        fields.pop("via", None)  # it says nothing of what happened
         if schema != SCHEMA:
             raise UnknownForm(f"an event {name!r} of schema {schema!r}")
         return known(fields)
@@ -288,9 +301,34 @@ def message(raw: bytes | str) -> Message:
         for halves in _TOGETHER:
             if len({flat[half] is None for half in halves}) > 1:
                 raise ValueError(halves)
-        return _message(flat)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        return _message(_in_utc(flat))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise UnknownForm("a format-1 document of another shape") from error
+
+
+def via(data: bytes) -> str | None:
+    """How an event was concluded, from its data; None where somebody has said that it happened."""
+    fields = orjson.loads(data)
+    found = fields.get("via") if isinstance(fields, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _in_utc(flat: Json) -> Json:
+    """The body with times as they are written here, whoever wrote it; what no backend could keep is refused."""
+    for name in _MOMENTS:
+        if flat[name] is not None:
+            moment = datetime.fromisoformat(flat[name])
+            if moment.tzinfo is None:
+                raise ValueError("a time without an offset")
+            flat[name] = moment.astimezone(UTC).isoformat()
+    if any(
+        isinstance(value, str) and "\0" in value for value in (*flat.values(), *(flat.get("context") or {}).values())
+    ):
+        raise ValueError("a NUL character")
+    for name in _NUMBERS:
+        if flat[name] is not None and not 0 < flat[name] <= _NUMBER_MAX:
+            raise ValueError("a number that nobody counts to")
+    return flat
 
 
 def kept(raw: str) -> Message:

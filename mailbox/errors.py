@@ -214,6 +214,53 @@ class NotThisSession(BadInput):
     bound: str
 
 
+class BodyTooLarge(BadInput):
+    """The body of a request has more bytes than a state process reads."""
+
+    code = "body_too_large"
+    sentence = "the body of the request has more than {limit_bytes} bytes: send less at once"
+    wire_status = 413
+    limit_bytes: int
+
+
+class UnusableTokens(BadInput):
+    """What should say which tokens a state process takes does not; it is not repeated, because it is a secret."""
+
+    code = "unusable_tokens"
+    sentence = "${variable} {why}: set it to one token, or to a table client:NAME=TOKEN,client:NAME=TOKEN"
+    variable: str
+    why: str
+
+
+class CannotListen(BadInput):
+    """A state process cannot be reached at the address that it was given."""
+
+    code = "cannot_listen"
+    sentence = "{address} cannot be listened at ({why}): give another --host or --port"
+    address: str
+    why: str
+
+
+class ScopeOccupied(BadInput):
+    """A scope is restored where something was written before."""
+
+    code = "scope_occupied"
+    sentence = "something was written to {scope} before ({reason}), and nothing of it was changed: name an empty scope"
+    wire_code = "memory_conflict"
+    scope: str
+    reason: str
+
+
+class ConversationOccupied(BadInput):
+    """A conversation is restored where something was said before."""
+
+    code = "conversation_occupied"
+    sentence = "something was said in {conversation_id} before ({reason}), and nothing of it was changed: name another"
+    wire_code = "agent_conversation_conflict"
+    conversation_id: str
+    reason: str
+
+
 class BlankQuery(BadInput):
     """A search for nothing, which is not the same as one that finds nothing."""
 

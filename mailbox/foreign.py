@@ -86,9 +86,66 @@ def rows(folder: str) -> list[Row]:
     found: list[list[Row]] = []
     for scope, where in _scopes(folder):
         found += _documents(scope, where)
-        found.append(list(_redactions(scope, where)))
+        file = os.path.join(where, "redactions.jsonl")
+        found.append(list(_redactions(scope, _lines(file, missing=True), file, "ts")))
     for conversation, where in _conversations(folder):
         found += _talk(conversation, where)
+    return sorted((row for stream in found for row in stream), key=_order(found))
+
+
+def rows_of_scope(
+    scope: str, versions: Iterable[dict[str, Any]], redactions: Iterable[dict[str, Any]], live: Iterable[dict[str, Any]]
+) -> list[Row]:
+    """
+    The rows of one scope that somebody has at hand, in the order of their times; nothing is concluded beside them.
+
+    Args:
+        scope: Which scope.
+        versions: Every version of every document, with its path, in whatever order.
+        redactions: What was erased.
+        live: The documents that stand there, as a check.
+
+    Raises:
+        ForeignDamaged: One of them is not what it must be.
+    """
+    _well_formed("the scope", lambda: shapes.scope(scope))
+    histories: dict[str, list[dict[str, Any]]] = {}
+    for fields in versions:
+        histories.setdefault(fields["path"], []).append(fields)
+    found: list[list[Row]] = []
+    for path, history in histories.items():
+        file = f"the versions of {path}"
+        _well_formed(file, lambda path=path: shapes.path(path))
+        found.append(list(_versions(scope, path, sorted(history, key=lambda fields: fields["version"]), file)))
+    for fields in live:
+        if len(histories.get(fields["path"], ())) != fields["version"]:
+            raise ForeignDamaged(file=f"the document {fields['path']}", line=1, why="its versions are others")
+    newest_last = sorted(redactions, key=lambda fields: times.parse(fields["created_at"], "created_at"))
+    found.append(list(_redactions(scope, newest_last, "the redactions", "created_at")))
+    return sorted((row for stream in found for row in stream), key=_order(found))
+
+
+def rows_of_conversation(
+    conversation: str,
+    turns: Iterable[dict[str, Any]],
+    projections: Iterable[dict[str, Any]],
+    redactions: Iterable[dict[str, Any]],
+) -> list[Row]:
+    """
+    The rows of one conversation that somebody has at hand, in the order of their times.
+
+    Raises:
+        ForeignDamaged: One of them is not what it must be.
+    """
+    _well_formed("the conversation", lambda: shapes.name(conversation, "conversation"))
+    scope = scope_of(conversation)
+    said = list(_turns(scope, turns, "the turns"))
+    newest_last = sorted(redactions, key=lambda fields: times.parse(fields["created_at"], "created_at"))
+    found = [
+        said,
+        list(_projections(scope, projections, "the projections", said)),
+        list(_erased_turns(scope, newest_last, "the redactions")),
+    ]
     return sorted((row for stream in found for row in stream), key=_order(found))
 
 
@@ -149,6 +206,7 @@ def _histories(where: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def _versions(scope: str, path: str, versions: list[dict[str, Any]], file: str) -> Iterator[Row]:
     message: Message | None = None
+    live = False
     for number, fields in enumerate(versions, 1):
         with _Reading(file, number) as reading:
             this = (path, number, int)
@@ -157,6 +215,8 @@ def _versions(scope: str, path: str, versions: list[dict[str, Any]], file: str) 
             )
             action, content, erased = fields["action"], fields["content"], bool(fields.get("redacted", False))
             reading.expect(action in ("created", "modified", "deleted"), f"an action {action!r}")
+            reading.expect(live or action != "deleted", "nothing stood there to be deleted")
+            live = action != "deleted"
             shapes.text(content, "content", shapes.BODY_BYTES_MAX)
             row = Row(*_who(fields), scope, path, Written(content), erased)
             if path.startswith(MESSAGES):
@@ -191,11 +251,11 @@ def _continued(document: Row, session: str) -> Iterator[Row]:
         yield Row(document.at, document.actor, document.scope, link_path(session, parent), Linked(session, parent))
 
 
-def _redactions(scope: str, where: str) -> Iterator[Row]:
-    file = os.path.join(where, "redactions.jsonl")
-    for number, fields in enumerate(_lines(file, missing=True), 1):
+def _redactions(scope: str, lines: Iterable[dict[str, Any]], file: str, at_field: str) -> Iterator[Row]:
+    for number, fields in enumerate(lines, 1):
         with _Reading(file, number):
-            at, actor = times.parse(fields["ts"], "ts"), shapes.actor(fields["actor"])
+            said = fields.get("actor")
+            at, actor = times.parse(fields[at_field], at_field), _NOBODY if said is None else shapes.actor(said)
             path = None if fields["path"] is None else shapes.text(fields["path"], "path", shapes.PATH_BYTES_MAX)
             yield Row(at, actor, scope, REDACTIONS, Redacted(path, shapes.whole_number(fields["count"], "count", 0)))
 
@@ -217,14 +277,18 @@ def _conversations(folder: str) -> Iterator[tuple[str, str]]:
 def _talk(conversation: str, where: str) -> Iterator[list[Row]]:
     """The turns of a conversation, its projections, and what was erased of it."""
     scope = scope_of(conversation)
-    said = list(_turns(scope, os.path.join(where, "turns.jsonl")))
+    turns, projections, redactions = (
+        (_lines(file, missing=True), file)
+        for file in (os.path.join(where, f"{name}.jsonl") for name in ("turns", "projections", "redactions"))
+    )
+    said = list(_turns(scope, *turns))
     yield said
-    yield list(_projections(scope, os.path.join(where, "projections.jsonl"), said))
-    yield list(_erased_turns(scope, os.path.join(where, "redactions.jsonl")))
+    yield list(_projections(scope, *projections, said))
+    yield list(_erased_turns(scope, *redactions))
 
 
-def _turns(scope: str, file: str) -> Iterator[Row]:
-    for number, fields in enumerate(_lines(file, missing=True), 1):
+def _turns(scope: str, lines: Iterable[dict[str, Any]], file: str) -> Iterator[Row]:
+    for number, fields in enumerate(lines, 1):
         with _Reading(file, number) as reading:
             reading.expect((fields["turn"], type(fields["turn"])) == (number, int), "it is not the next turn")
             erased = fields.get("redacted", False) is True
@@ -232,10 +296,10 @@ def _turns(scope: str, file: str) -> Iterator[Row]:
             yield Row(*_who(fields), scope, TURNS, event, erased)
 
 
-def _projections(scope: str, file: str, said: list[Row]) -> Iterator[Row]:
+def _projections(scope: str, lines: Iterable[dict[str, Any]], file: str, said: list[Row]) -> Iterator[Row]:
     """They have no times of their own: each came when the turn was there at which it stands."""
     entries: list[Projection] = []
-    for number, fields in enumerate(_lines(file, missing=True), 1):
+    for number, fields in enumerate(lines, 1):
         with _Reading(file, number) as reading:
             turn = shapes.whole_number(fields["turn"], "turn", 1)
             reading.expect(turn <= len(said), "there is no such turn")
@@ -247,8 +311,8 @@ def _projections(scope: str, file: str, said: list[Row]) -> Iterator[Row]:
         yield Row(turn_row.at, turn_row.actor, scope, PROJECTIONS, ProjectionsAppended(run))
 
 
-def _erased_turns(scope: str, file: str) -> Iterator[Row]:
-    for number, fields in enumerate(_lines(file, missing=True), 1):
+def _erased_turns(scope: str, lines: Iterable[dict[str, Any]], file: str) -> Iterator[Row]:
+    for number, fields in enumerate(lines, 1):
         with _Reading(file, number):
             turns = tuple(shapes.whole_number(turn, "turn", 1) for turn in fields["turns"])
             yield Row(*_who(fields), scope, REDACTIONS, TurnsRedacted(turns))

@@ -1,5 +1,5 @@
 """
-A Postgres to test against, and places in it.
+A Postgres to test against.
 
 `cluster` (a fixture) is the server that $FENCEPOST_TEST_DATABASE_URL names, or a private one: on a Unix socket in a
 temporary folder, without a port, as the user `postgres` where we are root, and gone when the tests are over.
@@ -15,8 +15,6 @@ import uuid
 from pathlib import Path
 
 import pytest
-
-from fencepost.mailbox.testing import Place
 
 LACKING = "there is no Postgres: install the server (`initdb` and `pg_ctl`), or set $FENCEPOST_TEST_DATABASE_URL"
 URL_VARIABLE = "FENCEPOST_TEST_DATABASE_URL"
@@ -124,29 +122,3 @@ def drop(url, schema):
     with psycopg.connect(url, autocommit=True) as db:
         db.execute("SET client_min_messages = warning")
         db.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
-
-
-class PostgresPlace(Place):
-    """A store in a schema of its own.  Of a power cut nothing is known here: what was committed is durable."""
-
-    reopens = True
-    shares = True
-    #: Set by whoever runs it: the URL of a server.
-    url = None
-
-    def __init__(self):
-        from fencepost.mailbox.store.postgres.opening import create
-
-        super().__init__()
-        self.schema = new_schema()
-        create(self.url, schema=self.schema)
-
-    def open(self):
-        from fencepost.mailbox.store.postgres.opening import postgres_store
-
-        # Another handle's work shows in the mark at once, so that the machine can say who wrote.
-        return postgres_store(self.url, schema=self.schema, fresh_s=0, listen=False)
-
-    def discard(self):
-        super().discard()
-        drop(self.url, self.schema)

@@ -14,6 +14,8 @@ import subprocess
 import time
 import urllib.parse
 
+import psycopg
+
 PATIENCE_S = 30
 TOKEN = "a-token-of-the-tests"
 _numbers = itertools.count()
@@ -49,9 +51,9 @@ class Database:
     def __init__(self, shell, server):
         self.root = None
         self.server = server
-        self.database = f"fencepost_{os.getpid()}_{next(_numbers)}"
-        server.create(self.database)
-        self.url = server.url(self.database)
+        self.name_there = f"fencepost_{os.getpid()}_{next(_numbers)}"
+        self._ask(server, f"CREATE DATABASE {self.name_there}")
+        self.url = server.replace("/postgres?", f"/{self.name_there}?")
         self.environ = {"FENCEPOST_DATABASE_URL": self.url}
         done = subprocess.run(
             [shell.program, "postgres", "init"],
@@ -63,12 +65,18 @@ class Database:
         )
         assert 0 == done.returncode, done.stderr
 
+    @staticmethod
+    def _ask(url, statement):
+        with psycopg.connect(url, autocommit=True) as db:
+            return db.execute(statement)
+
     def digest(self):
         """A digest of every recorded event."""
-        return self.server.ask(
-            self.database,
-            "SELECT coalesce(md5(string_agg(event::text, '|' ORDER BY seq)), '') FROM fencepost.event AS event",
-        )
+        with psycopg.connect(self.url, autocommit=True) as db:
+            ((found,),) = db.execute(
+                "SELECT coalesce(md5(string_agg(event::text, '|' ORDER BY seq)), '') FROM fencepost.event AS event"
+            )
+        return found
 
     def actor(self, said):
         """Who is on record as the writer when the program says so."""
@@ -76,7 +84,7 @@ class Database:
 
     def close(self):
         """The database goes."""
-        self.server.drop(self.database)
+        self._ask(self.server, f"DROP DATABASE IF EXISTS {self.name_there} WITH (FORCE)")
 
 
 class Wire:

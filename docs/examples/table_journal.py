@@ -105,6 +105,9 @@ class TableJournal:
             raise JournalCorrupt(file="table", offset=offset, why="the frame is not as it was written")
         return commit
 
+    def check(self):
+        self.refresh()
+
     def refresh(self):
         with self._mutex:
             return self._db.execute("SELECT coalesce(max(seq), 0) FROM frame").fetchone()[0]

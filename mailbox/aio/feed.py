@@ -39,7 +39,7 @@ class AsyncChanges(Workers):
         """See `Changes.poll`; no thread is held while waiting, and cancelling takes effect at once."""
         deadline = time.monotonic() + max(0, wait_s)
         while True:
-            mark = self._store.change_mark()
+            mark = await self._run(self._store.change_mark)
             news = await self._run(
                 self._changes.look, after, checkpoint=checkpoint, target=target, limit=limit, gaps=gaps
             )
@@ -49,7 +49,7 @@ class AsyncChanges(Workers):
             seen = news.more
             while not seen and time.monotonic() < deadline:
                 await asyncio.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0)))
-                seen = self._store.change_mark() != mark
+                seen = await self._run(self._store.change_mark) != mark
 
     async def checkpoint(self, name: str) -> Checkpoint:
         """See `Changes.checkpoint`."""

@@ -108,8 +108,8 @@ class AsyncMailbox(Workers):
             look = await self._run(self._box.look, target=target, session=session, limit=limit)
             if look.found.items or time.monotonic() >= deadline:
                 return look.found
-            # No event can be set from another process: what is watched is shared memory.
-            while time.monotonic() < deadline and not self._box.has_news(look):  # noqa: ASYNC110
+            # No event can be set from another process: what is watched is shared memory, or at the end of a wire.
+            while time.monotonic() < deadline and not await self._run(self._box.has_news, look):  # noqa: ASYNC110
                 await asyncio.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0)))
 
     async def shown(self, messages: Iterable[Seen], *, session: str, door: str, target: str | None = None) -> int:

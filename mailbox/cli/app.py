@@ -45,6 +45,8 @@ _HOMES: Final = {
     "setup": ("setup", "setup"),
     "status": ("setup", "status"),
     "mcp": ("mcp", "mcp_command"),
+    "postgres": ("postgres", "postgres"),
+    "serve": ("serve", "serve"),
     "demo": ("demo", "demo"),
 }
 

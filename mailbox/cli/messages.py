@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
+from fencepost.journal.errors import FencepostError
 from fencepost.mailbox import errors
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.caller import utc_now
@@ -133,8 +134,16 @@ def send(
         show.print_receipt(f"Sent to {receipt.message.letter.scope}:", receipt, utc_now())
         if receipt.message.due_at < receipt.message.letter.created_at:
             show.note("its due time is past, so it is due now")
-        if conversation is not None and not box.store.has_seen(conversation):
+        if conversation is not None and _is_unheard_of(box, conversation):
             show.note(f"nothing has been heard of conversation {conversation} yet; the message waits for it")
+
+
+def _is_unheard_of(box: Mailbox, conversation: str) -> bool:
+    """Has nothing been heard of a conversation?  The message is sent, and no refusal to say that may hide it."""
+    try:
+        return not box.store.has_seen(conversation)
+    except FencepostError:
+        return False
 
 
 @messages.command("list")

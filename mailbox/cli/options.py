@@ -28,7 +28,7 @@ from fencepost.mailbox.cli.place import (
 from fencepost.mailbox.cli.show import note
 from fencepost.mailbox.store.opening import file_store, memory_store, reading_store
 from fencepost.mailbox.store.over_journal import JournalStore
-from fencepost.mailbox.store.port import Store
+from fencepost.mailbox.store.port import Served, Store
 
 if TYPE_CHECKING:  # what a command does not open it does not import
     from fencepost.mailbox.erasures import Erasures
@@ -54,11 +54,11 @@ class Where:
     root: str | None
     database_url: str | None
     schema: str | None
-    url: str | None
-    scope: str | None
-    mount: tuple[str, ...]
-    actor: str | None
-    json: bool
+    url: str | None = None
+    scope: str | None = None
+    mount: tuple[str, ...] = ()
+    actor: str | None = None
+    json: bool = False
 
     def mounts(self) -> list[Mount]:
         """The mounts that were asked for, or the two default ones."""
@@ -155,18 +155,58 @@ class Where:
     def _actor(self) -> str:
         return f"cli:{login()}" if self.actor is None else self.actor
 
-    def _store(self, *, to_read: bool) -> Store:
+    def served(self) -> tuple[Served, str]:
+        """
+        The store as a state process serves it, which is here or in a database, and what kind it is.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        database, _ = self._places(remote=False)
+        if database:
+            from fencepost.mailbox.store.postgres.opening import SCHEMA, postgres_store
+
+            held = self.database_url is None
+            return postgres_store(database, schema=self.schema or SCHEMA, may_hold_password=held), "postgres"
+        return self._folder(to_read=False), "file"
+
+    def _places(self, *, remote: bool) -> tuple[str | None, str | None]:
+        """The database and the state process that were named, by an option or else by the environment."""
         given = {"--root": self.root, "--database-url": self.database_url, "--url": self.url}
         named = [option for option, value in given.items() if value is not None]
         if len(named) > 1:
             raise errors.Usage(why=f"{named[0]} and {named[1]} were both given: a store is in one place")
         environ = {} if named else os.environ
         database = self.database_url if named else environ.get(DATABASE_VARIABLE)
-        url = self.url if named else environ.get(URL_VARIABLE)
+        url = self.url if named else environ.get(URL_VARIABLE) if remote else None
         if database and url:
             raise errors.Usage(why=f"${DATABASE_VARIABLE} and ${URL_VARIABLE} are both set: say which with an option")
         if self.schema is not None and not database:
             raise errors.Usage(why="--schema is for a store in a database: give --database-url too")
+        return database, url
+
+    def elsewhere(self, *, to_read: bool) -> Store | None:
+        """
+        The store, where it is in no folder.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        return self._store(to_read=to_read) if any(self._places(remote=True)) else None
+
+    def folder(self) -> str:
+        """
+        The folder that the store is in, or shall be.
+
+        Raises:
+            Usage: It was named, and has no name.
+        """
+        if self.root == "":
+            raise errors.Usage(why="--root is empty: name a folder, or leave it out")
+        return os.path.abspath(self.root or home())
+
+    def _store(self, *, to_read: bool) -> Store:
+        database, url = self._places(remote=True)
         if database:
             from fencepost.mailbox.store.postgres.opening import SCHEMA, postgres_store
 
@@ -178,9 +218,7 @@ class Where:
         return self._folder(to_read=to_read)
 
     def _folder(self, *, to_read: bool) -> JournalStore:
-        if self.root == "":
-            raise errors.Usage(why="--root is empty: name a folder, or leave it out")
-        root = os.path.abspath(self.root or home())
+        root = self.folder()
         if to_read and spool.is_alone(root):
             if self.root is not None:
                 raise NoStore(path=root, why="it does not exist")
@@ -221,51 +259,65 @@ def _mount(text: str) -> Mount:
     return Mount(fields["scope"], fields["path"], mode)
 
 
-def storage(command: F) -> F:
-    """The options that say where to work; the command receives them as `where`."""
+_IN_A_DATABASE = [
+    click.option(
+        "--database-url",
+        metavar="URL",
+        help="Or the database that it is in, without a password [$FENCEPOST_DATABASE_URL].",
+    ),
+    click.option("--schema", help="The schema in that database [fencepost]."),
+]
+_ANYWHERE = [
+    root_option,
+    *_IN_A_DATABASE,
+    click.option(
+        "--url",
+        help="Or the state process that keeps it [$FENCEPOST_URL]; $FENCEPOST_CLIENT_TOKEN is its token.",
+    ),
+]
+_AS_SOMEBODY = [
+    click.option("--scope", help="Mount this one scope, at /project."),
+    click.option(
+        "--mount",
+        multiple=True,
+        metavar="scope=…,path=…[,ro|,eo]",
+        help="Mount a scope at a path; ro reads only, eo changes only what is there. Repeatable.",
+    ),
+    click.option("--actor", help="Who writes: kind:id [cli:<login>]."),
+]
 
-    def with_where(
-        root: str | None,
-        database_url: str | None,
-        schema: str | None,
-        url: str | None,
-        scope: str | None,
-        mount: tuple[str, ...],
-        actor: str | None,
-        as_json: bool,
-        **rest: Any,
-    ) -> Any:
-        return command(where=Where(root, database_url, schema, url, scope, mount, actor, as_json), **rest)
+
+def _where(command: F, options: list[Any], *, printed: bool) -> F:
+    """Options of these, which the command receives as `where`."""
+    names = [field.name for field in attrs.fields(Where)]
+
+    def with_where(**given: Any) -> Any:
+        given["json"] = given.pop("as_json", False)
+        said = {name: given.pop(name) for name in names if name in given}
+        return command(where=Where(**{"root": None, "database_url": None, "schema": None} | said), **given)
 
     with_where.__name__ = command.__name__
     with_where.__doc__ = command.__doc__
     with_where.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    decorated = json_flag(with_where)
-    for decorate in reversed(
-        [
-            root_option,
-            click.option(
-                "--database-url",
-                metavar="URL",
-                help="Or the database that it is in, without a password [$FENCEPOST_DATABASE_URL].",
-            ),
-            click.option("--schema", help="The schema in that database [fencepost]."),
-            click.option(
-                "--url",
-                help="Or the state process that keeps it [$FENCEPOST_URL]; $FENCEPOST_CLIENT_TOKEN is its token.",
-            ),
-            click.option("--scope", help="Mount this one scope, at /project."),
-            click.option(
-                "--mount",
-                multiple=True,
-                metavar="scope=…,path=…[,ro|,eo]",
-                help="Mount a scope at a path; ro reads only, eo changes only what is there. Repeatable.",
-            ),
-            click.option("--actor", help="Who writes: kind:id [cli:<login>]."),
-        ]
-    ):
+    decorated = json_flag(with_where) if printed else with_where
+    for decorate in reversed(options):
         decorated = decorate(decorated)
     return decorated  # type: ignore[return-value]
+
+
+def storage(command: F) -> F:
+    """The options that say where to work and as whom; the command receives them as `where`."""
+    return _where(command, [*_ANYWHERE, *_AS_SOMEBODY], printed=True)
+
+
+def whole_store(command: F) -> F:
+    """The options that say which store, for a command that is about all of it; it receives them as `where`."""
+    return _where(command, _ANYWHERE, printed=True)
+
+
+def served_store(command: F) -> F:
+    """Likewise, for one that serves it, so that it is not with a state process itself."""
+    return _where(command, [root_option, *_IN_A_DATABASE], printed=False)
 
 
 def whole(text: str | None, field: str, least: int = 1, most: int = shapes.NUMBER_MAX) -> int | None:

@@ -17,10 +17,8 @@ from fencepost.journal.errors import NotACopy
 from fencepost.journal.event import Commit
 from fencepost.journal.reader import FileReader
 from fencepost.mailbox.cli import show
-from fencepost.mailbox.cli.options import json_flag, root_option
-from fencepost.mailbox.cli.place import home
-from fencepost.mailbox.errors import Usage
-from fencepost.mailbox.transfer import Transfer, export_store, import_store
+from fencepost.mailbox.cli.options import Where, whole_store
+from fencepost.mailbox.transfer import Transfer, export_from, export_store, import_into, import_store
 
 #: Less is done before a bar could be read.
 _BAR_BYTES_MIN = 64 << 20
@@ -28,9 +26,8 @@ _BAR_BYTES_MIN = 64 << 20
 
 @click.command("export")
 @click.argument("folder")
-@root_option
-@json_flag
-def export_command(folder: str, root: str | None, as_json: bool) -> None:
+@whole_store
+def export_command(where: Where, folder: str) -> None:
     """
     Copy the whole store to FOLDER, proven, while others use it.
 
@@ -42,39 +39,42 @@ def export_command(folder: str, root: str | None, as_json: bool) -> None:
     fencepost export ~/backup/mail-2026-11-30
     fencepost journal verify --root ~/backup/mail-2026-11-30
     """
-    where = _root(root)
-    reader = FileReader(where)
-    size = sum(os.path.getsize(reader.segments.path(first)) for first in reader.segments.firsts())
-    reader.close()
-    with _bar(size, quiet=as_json) as each:
-        done = export_store(where, folder, each=each)
-    _tell(done, f"Exported to {show.visible(folder)}", as_json=as_json)
+    store = where.elsewhere(to_read=True)
+    if store is not None:
+        with contextlib.closing(store):
+            done = export_from(store, folder)
+    else:
+        root = where.folder()
+        with contextlib.closing(FileReader(root)) as reader:
+            size = sum(os.path.getsize(reader.segments.path(first)) for first in reader.segments.firsts())
+        with _bar(size, quiet=where.json) as each:
+            done = export_store(root, folder, each=each)
+    _tell(done, f"Exported to {show.visible(folder)}", as_json=where.json)
 
 
 @click.command("import")
 @click.argument("folder")
 @click.option("--dry-run", is_flag=True, help="Prove everything and write nothing; the answer is the same.")
-@root_option
-@json_flag
-def import_command(folder: str, dry_run: bool, root: str | None, as_json: bool) -> None:
+@whole_store
+def import_command(where: Where, folder: str, dry_run: bool) -> None:
     """
     Make a store of an export, all of it or nothing.
 
     FOLDER may also be a store or an export of the public reference implementation. The store must be one in which
-    nothing was ever written. An interruption leaves it so, or leaves no store there; importing again does it.
+    nothing was ever written. An interruption leaves it so, or leaves no store there; importing again does it. In a
+    database or with a state process an interruption may leave a part, and then a new store is needed.
 
     \b
     fencepost import ~/backup/mail-2026-11-30 --root ~/restored
     """
-    with _bar(_size(folder), quiet=as_json) as each:
-        done = import_store(folder, _root(root), dry_run=dry_run, each=each)
-    _tell(done, "It can be imported" if dry_run else "Imported", as_json=as_json)
-
-
-def _root(root: str | None) -> str:
-    if root == "":
-        raise Usage(why="--root is empty: name a folder, or leave it out")
-    return os.path.abspath(root or home())
+    store = where.elsewhere(to_read=False)
+    with _bar(_size(folder), quiet=where.json) as each:
+        if store is None:
+            done = import_store(folder, where.folder(), dry_run=dry_run, each=each)
+        else:
+            with contextlib.closing(store):
+                done = import_into(folder, store, dry_run=dry_run, each=each)
+    _tell(done, "It can be imported" if dry_run else "Imported", as_json=where.json)
 
 
 def _size(folder: str) -> int:

@@ -52,6 +52,7 @@ _KNOWN_MAX: Final = 10_000
 _KNOWN_BYTES_MAX: Final = 20_000
 #: Where the other program keeps what a session continues, beside the links.
 _SESSIONS: Final = "sessions/"
+_SENT: Final = codec.EVENT_NAMES[Sent]
 #: A listing asks for one row more than the wire answers at once.
 _SEARCH_MAX: Final = 500
 
@@ -294,7 +295,7 @@ class PlainStore:
         """See `fencepost.mailbox.store.port.Store`."""
         conversation = conversation_of(stream[0])
         if conversation is not None and stream[1] == TURNS:
-            return [_turn_event(stream, turn) for turn in islice(self._wire.turns(conversation, after), limit)]
+            return [_turn_event(stream, turn) for turn in islice(self._wire.turns(conversation, after, limit), limit)]
         return [event for event in self.events(stream) if event.version > after][:limit]
 
     # --- listings -------------------------------------------------------------------------------------------
@@ -489,7 +490,8 @@ def _message_events(stream: Stream, versions: Iterable[Version]) -> Iterator[Eve
             explained = infer(before, after)
         before = after
         happened = explained or Rewritten(row.content)
-        yield _event(stream, row.version, row.created_at, row.actor, happened, erased=row.redacted)
+        event = _event(stream, row.version, row.created_at, row.actor, happened, erased=row.redacted)
+        yield event._replace(type=_SENT) if row.redacted and row.version == 1 else event  # that much is sure
 
 
 def _events(stream: Stream, versions: Iterable[Version]) -> Iterator[Event]:

@@ -160,8 +160,9 @@ class Transport:
 
     def _ask(self, verb: str, route: str, raw: bytes | None, *, writes: bool) -> dict[str, Any]:
         deadline = time.monotonic() + self._timeout_s
+        pool = self._connections()
         try:
-            with self._connections().stream(verb, f"{self.url}/v1/{route}", content=raw) as response:
+            with pool.stream(verb, f"{self.url}/v1/{route}", content=raw) as response:
                 body = self._body(response, deadline, writes=writes)
         except _NOT_SENT as error:
             raise Unreachable(url=self.url, why=_why(error)) from error
@@ -169,7 +170,11 @@ class Transport:
             raise self._no_answer(f"nothing came for {self._timeout_s:g} s", writes=writes) from error
         except httpx.HTTPError as error:
             raise self._no_answer(_why(error), writes=writes) from error
-        except RuntimeError as error:  # another thread has closed it
+        except (httpx.InvalidURL, UnicodeError) as error:  # the name of a host that cannot be one
+            raise Unreachable(url=self.url, why=_why(error)) from error
+        except RuntimeError as error:
+            if not pool.is_closed:  # by another thread
+                raise
             raise ClosedHandle(path=self.url) from error
         return self._read(response.status_code, body, writes=writes)
 

@@ -24,6 +24,7 @@ _PAGE: Final = 500
 #: Who appended a turn of which the other program does not say it.
 _NOBODY: Final = "host:unknown"
 T = TypeVar("T")
+P = TypeVar("P", Turn, Projection)
 
 
 @attrs.frozen
@@ -129,13 +130,15 @@ class Wire6:
         flat = self._ask("conversation/last_turn_number", {"conversation_id": conversation}, conversation)
         return self._read(flat, "turn", lambda raw: shapes.whole_number(raw, "turn", 0))
 
-    def turns(self, conversation: str, after: int = 0) -> Iterator[Turn]:
-        """The turns behind one, oldest first."""
-        return self._numbered("conversation/read_turns", conversation, after, "turns", _turn)
+    def turns(self, conversation: str, after: int = 0, limit: int | None = None) -> Iterator[Turn]:
+        """The turns behind one, oldest first; all of them, or as many as are wanted at least."""
+        route = "conversation/read_turns"
+        return self._numbered(route, conversation, after, "turns", lambda raw: _placed(_turn(raw)), limit)
 
     def projections(self, conversation: str) -> Iterator[Projection]:
         """The projections of a conversation, by their turns."""
-        return self._numbered("conversation/read_projections", conversation, 0, "entries", _projection)
+        route = "conversation/read_projections"
+        return self._numbered(route, conversation, 0, "entries", lambda raw: _placed(_projection(raw)))
 
     def append_turn(self, conversation: str, messages: Sequence[Any], actor: str) -> int:
         """Append a turn; the number that it took."""
@@ -204,17 +207,30 @@ class Wire6:
             if not isinstance(cursor, str) or cursor == before:
                 self._strange(f"the next cursor of {route} leads nowhere")
 
-    def _numbered(self, route: str, conversation: str, after: int, key: str, read: Callable[[Any], T]) -> Iterator[T]:
-        while True:
-            asked = {"conversation_id": conversation, "after": after, "limit": _PAGE}
+    def _numbered(
+        self,
+        route: str,
+        conversation: str,
+        after: int,
+        key: str,
+        read: Callable[[Any], tuple[int, T]],
+        limit: int | None = None,
+    ) -> Iterator[T]:
+        """Rows behind a turn.  A page that is full may be followed by another, even where nothing says so."""
+        while limit is None or limit > 0:
+            size = _PAGE if limit is None else min(limit, _PAGE)
+            asked = {"conversation_id": conversation, "after": after, "limit": size}
             flat = self._ask(route, asked, conversation)
-            yield from self._read(flat, key, lambda raw: [read(each) for each in raw])
+            rows = self._read(flat, key, lambda raw: [read(each) for each in raw])
+            yield from (row for _, row in rows)
             following = flat.get("next_after")
-            if following is None:
+            if not rows or (following is None and len(rows) < size):
                 return
-            if type(following) is not int or following <= after:
+            place = rows[-1][0] if following is None else following
+            if type(place) is not int or place <= after:
                 self._strange(f"the next page of {route} leads nowhere")
-            after = following
+            after = place
+            limit = None if limit is None else limit - len(rows)
 
     def _read(self, flat: dict[str, Any], key: str, read: Callable[[Any], T]) -> T:
         try:
@@ -276,11 +292,12 @@ def _entry(raw: Any) -> Entry:
 
 
 def _version(raw: Any) -> Version:
+    action = Action(raw["action"])
     return Version(
         _text(raw["path"]),
         _whole(raw["version"]),
-        Action(raw["action"]),
-        _text(raw["content"]),
+        action,
+        "" if action is Action.DELETED else _text(raw["content"]),  # others repeat what was deleted
         _actor(raw["actor"]),
         _moment(raw["created_at"]),
         _flag(raw["redacted"]),
@@ -304,6 +321,10 @@ def _turn(raw: Any) -> Turn:
         _actor(raw["actor"]),
         _flag(raw["redacted"]),
     )
+
+
+def _placed(row: P) -> tuple[int, P]:
+    return row.turn, row
 
 
 def _turn_redaction(raw: Any) -> TurnRedaction:

@@ -25,17 +25,17 @@ from fencepost.journal.event import Batch, Commit, Event, NewEvent
 from fencepost.journal.port import Journal, Stream
 from fencepost.journal.segments import segment_name
 from fencepost.mailbox import codec
-from fencepost.mailbox.addresses import MESSAGES, REDACTIONS, SHOWN
+from fencepost.mailbox.addresses import MESSAGES, REDACTIONS, SHOWN, is_reserved
 from fencepost.mailbox.errors import InvalidName
 from fencepost.mailbox.events import AnnotationsRedacted, Redacted, Written
 from fencepost.mailbox.records import Entry, Record, Version
-from fencepost.mailbox.store import entries, inbox, notes, texts
+from fencepost.mailbox.store import entries, filed, inbox, notes, texts
 from fencepost.mailbox.store.documents import Document, after, fold
 from fencepost.mailbox.store.entries import Act
 from fencepost.mailbox.store.feed import Feed
 from fencepost.mailbox.store.filling import folded
 from fencepost.mailbox.store.index import Index
-from fencepost.mailbox.store.port import Query, Redaction, Unsupported
+from fencepost.mailbox.store.port import Filed, Query, Redaction, Unsupported
 from fencepost.mailbox.store.texts import Found, Sight, Text
 from fencepost.mailbox.store.troubles import Unusable, translated
 from fencepost.mailbox.times import EPOCH, micros
@@ -51,6 +51,10 @@ IDLE_S: Final = 0.25
 _ATTEMPTS_MAX: Final = 64
 #: How much longer to wait before each of them.
 _PAUSE_S: Final = 0.000_1
+#: So many batches are looked for at once when a history of mail is asked for.
+_MAIL_CHUNK: Final = 500
+#: Behind every place of a journal.
+_NOWHERE: Final = (2**63 - 1, 0)
 T = TypeVar("T")
 
 
@@ -372,6 +376,62 @@ class JournalStore(Feed):
         if not self.settle(self.epoch()):
             raise JournalUnavailable(path="the store", why="what was recorded has been taken back")
         return behind
+
+    # --- for whoever serves it -----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """See `fencepost.mailbox.store.port.Served`."""
+        if self.damage is None:
+            self._refresh()
+        if self.damage is not None:
+            raise self.damage
+        self._journal.check()
+
+    def scopes(self) -> Sequence[str]:
+        """See `fencepost.mailbox.store.port.Served`."""
+        return self._selected(lambda db: list(filed.scopes(db)))
+
+    def mail(self, scope: str, prefix: str, after: str | None, limit: int) -> Sequence[Filed]:
+        """See `fencepost.mailbox.store.port.Served`."""
+        lines = self._selected(lambda db: filed.listed(db, scope, prefix, after, limit))
+        return [self._filed(scope, line) for line in lines]
+
+    def _filed(self, scope: str, line: filed.Line) -> Filed:
+        first, last = (
+            datetime.fromisoformat(self._event((scope, line.path), version, *place).at)
+            for version, place in ((1, line.first), (line.version, line.last))
+        )
+        return Filed(line.path, line.version, first, last, line.erased, line.why)
+
+    def mail_history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[Event]:
+        """See `fencepost.mailbox.store.port.Served`."""
+        found: list[Event] = []
+        place = self._behind(before)
+        while len(found) < limit:
+            places = self._mail_places(scope, place)
+            for each in places:
+                found += self._mail_in(each, scope, since, before)
+            if len(places) < _MAIL_CHUNK:
+                break
+            place = places[-1]
+        return found[:limit]
+
+    def _mail_places(self, scope: str, before: tuple[int, int]) -> Sequence[tuple[int, int]]:
+        return self._selected(lambda db: filed.places(db, scope, before, _MAIL_CHUNK))
+
+    def _behind(self, before: int) -> tuple[int, int]:
+        """A place behind that of every batch with an event before a number."""
+        if before > self._journal.durable():
+            return _NOWHERE
+        place = self._journal.place_before(before)
+        return place.segment, place.offset + 1
+
+    def _mail_in(self, place: tuple[int, int], scope: str, since: datetime | None, before: int) -> Iterator[Event]:
+        """The events of messages and links in a batch, the last first."""
+        for event in reversed(self._journal.commit_at(*place).events):
+            told = event.scope == scope and is_reserved(event.stream) and event.seq < before
+            if told and (since is None or datetime.fromisoformat(event.at) >= since):
+                yield event
 
     # --- the index ---------------------------------------------------------------------------------------------
 

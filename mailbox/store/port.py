@@ -82,6 +82,27 @@ class Stretch:
     more: bool
 
 
+@attrs.frozen
+class Filed:
+    """
+    A message or a link as a document that stands in its scope.
+
+    Attributes:
+        version: The number of its events.
+        created_at: When the first of them was recorded.
+        updated_at: When the last was.
+        redacted: What it said was erased.
+        why: Why it cannot be read; None where it can.
+    """
+
+    path: str
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    redacted: bool
+    why: str | None
+
+
 class Store(Protocol):
     """Documents and their events.  Everything it shows in listings is durable."""
 
@@ -261,3 +282,36 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of everything; a second call does nothing."""
+
+
+class Served(Store, Protocol):
+    """A store that a state process can serve: it also says what there is, and whether it can be written."""
+
+    def check(self) -> None:
+        """
+        Could something be appended now?  It looks as whoever appends does first, and writes nothing.
+
+        Raises:
+            JournalError: It could not, and why.
+        """
+
+    def scopes(self) -> Sequence[str]:
+        """Every scope in which anything was ever recorded, by code point; those of conversations are among them."""
+
+    def mail(self, scope: str, prefix: str, after: str | None, limit: int) -> Sequence[Filed]:
+        """
+        Messages and links whose path begins with the prefix, in the order of their paths, behind the path `after`.
+
+        Those that were erased or cannot be read are among them.
+        """
+
+    def mail_history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[Event]:
+        """
+        The events of all messages and links of a scope, newest first.
+
+        Args:
+            scope: Which scope.
+            since: Leave out what happened earlier.
+            before: Leave out this sequence number and all later ones.
+            limit: How many at most.
+        """

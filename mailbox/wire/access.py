@@ -7,11 +7,15 @@ Rules for this file: pure.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import attrs
 
 from fencepost.mailbox import shapes
 from fencepost.mailbox.errors import Forbidden
+
+SCOPES: Final = "scopes"
+CONVERSATIONS: Final = "conversations"
 
 
 @attrs.frozen
@@ -23,10 +27,12 @@ class Client:
         name: The token's actor without what it is kind of: `client:NAME` writes.
         prefixes: What every scope and every conversation that it names must begin with one of; None for whatever
             there is.
+        free: `scopes` or `conversations`, where the prefixes are for the other alone.
     """
 
     name: str
     prefixes: tuple[str, ...] | None = None
+    free: str | None = None
 
     def actor(self, said: str | None) -> str:
         """
@@ -48,6 +54,26 @@ class Client:
             for name in names:
                 if not name.startswith(self.prefixes):
                     raise Forbidden(name=name)
+
+    def allow_scope(self, name: str) -> None:
+        """
+        Check a name that is the name of a scope.
+
+        Raises:
+            Forbidden: It is outside the allowance.
+        """
+        if self.free != SCOPES:
+            self.allow([name])
+
+    def allow_conversation(self, name: str) -> None:
+        """
+        Check a name that is the name of a conversation.
+
+        Raises:
+            Forbidden: It is outside the allowance.
+        """
+        if self.free != CONVERSATIONS:
+            self.allow([name])
 
     def allow_everything(self, what: str) -> None:
         """

@@ -22,7 +22,7 @@ import attrs
 from fencepost.journal.errors import MalformedRequest
 from fencepost.journal.event import Batch, Commit, Event, NewEvent
 from fencepost.journal.port import Stream
-from fencepost.mailbox import shapes, times
+from fencepost.mailbox import codec, shapes, times
 from fencepost.mailbox.cursors import NUMBER_MAX
 from fencepost.mailbox.matching import QUERY_BYTES_MAX
 from fencepost.mailbox.records import Action, Entry, Record, Version
@@ -156,6 +156,8 @@ MOMENT: Final = Kind(times.show, _moment)
 SCOPE: Final = Kind(read=shapes.scope, allow=_allow_scope)
 #: A conversation, or a session, which is one.
 CONVERSATION: Final = Kind(read=shapes.name, allow=lambda who, name: who.allow([name]))
+#: The path of a document; what is kept beside documents is not erased by its name.
+PATH: Final = Kind(read=shapes.path)
 STREAM: Final = Kind(list, _stream, lambda who, stream: _allow_scope(who, stream[0]))
 NAME_OF_TEXTS: Final = Kind(read=lambda raw, field: _one_of(raw, field, ("said", "noted")))
 
@@ -476,6 +478,12 @@ def _unsupported(raw: Any) -> list[Unsupported]:
     return [Unsupported(scope, path, _whole(version), why) for scope, path, version, why in raw]
 
 
+def _body(raw: Any) -> str:
+    """The body of a message, which whoever lists it takes for granted."""
+    codec.kept(raw)
+    return str(raw)
+
+
 def _with_unsupported(items: Callable[[Any], Any], read: Callable[[Any], Any]) -> Kind:
     """A pair of rows and of what could not be read among them."""
     return Kind(
@@ -508,7 +516,7 @@ NUMBERED: Final = Kind(
     lambda pair: [pair[0], _write_version(pair[1])], lambda raw, field: (_whole(raw[0]), _version(raw[1], field))
 )
 REDACTION: Final = Kind(_write_redaction, _redaction)
-INBOX: Final = _with_unsupported(list, lambda raw: (_whole(raw[0]), raw[1]))
+INBOX: Final = _with_unsupported(list, lambda raw: (_whole(raw[0]), _body(raw[1])))
 ENTRIES: Final = _with_unsupported(_write_entry, lambda raw: _entry(raw, "entries"))
 TEXTS: Final = rows(Kind(list, lambda raw, _: Text(*raw)))
 FOUND: Final = Kind(

@@ -64,7 +64,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "redact": Method(
         {
             "scope": kinds.SCOPE,
-            "path": or_null(kinds.TEXT),
+            "path": or_null(kinds.PATH),
             "at": kinds.MOMENT,
             "actor": kinds.TEXT,
             "reason": or_null(kinds.SAID),

@@ -30,7 +30,7 @@ PATIENCE_S = 60
 
 #: What is promised wherever the store is; the other modules speak of folders.
 EVERYWHERE = ("test_bad_input", "test_fences", "test_listing", "test_operations")
-SUBSTRATES = ("file", "postgres", "wire-file", "wire-postgres")
+SUBSTRATES = os.environ.get("FENCEPOST_OVER", "file postgres wire-file wire-postgres").split()
 
 #: Begins a loop of a shell that starts very many programs: measuring each would make the test several times as long.
 UNMEASURED = "unset COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG; "
@@ -205,7 +205,7 @@ def substrate(over, request):
         return Folder
     if over == "wire-file":
         return lambda shell: Wire(shell, Folder(shell))
-    server = request.getfixturevalue("postgres")
+    server = request.getfixturevalue("cluster")
     if over == "postgres":
         return lambda shell: Database(shell, server)
     return lambda shell: Wire(shell, Database(shell, server))

@@ -49,7 +49,7 @@ def test_send_takes_every_option(shell):
         "delivery": "wake",
         "actionable": True,
         "due_at": NEVER,
-        "actor": "agent:codex/1",
+        "actor": shell.substrate.actor("agent:codex/1"),
     }
     assert expected == {key: receipt[key] for key in expected}
 

@@ -1,7 +1,7 @@
 """The state machine, over each store that is shipped."""
 
 import pytest
-from postgres import PostgresPlace
+from property.databases import PostgresPlace
 
 from fencepost.mailbox.store.opening import file_store, memory_store
 from fencepost.mailbox.testing import FolderPlace, Place, run_on, tear_last_segment

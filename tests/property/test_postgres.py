@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from postgres import PostgresPlace
 from property import strategies as some
+from property.databases import PostgresPlace
 
 from fencepost.journal.errors import FencepostError
 from fencepost.mailbox import Changes, Conversations, Documents, Erasures, Listing, Mailbox, Mount, Past

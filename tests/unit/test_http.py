@@ -168,7 +168,7 @@ def test_the_extra_is_named():
 
 def test_a_token_that_is_not_known_is_refused():
     """It is said where it came from, and not what it was."""
-    token = "another token".replace(" ", "-")  # so that no line of this file is taken for it
+    token = f"another-{os.getpid()}"  # so that no line of this file is taken for it
     with serving(memory_store()) as (_, url):
         with pytest.raises(TokenRefused) as refusal:
             remote_store(url, token)
@@ -176,10 +176,13 @@ def test_a_token_that_is_not_known_is_refused():
         assert token not in told
 
 
-def test_nobody_is_there():
-    """A dead host is told as such, and nothing was sent."""
+@pytest.mark.parametrize(
+    "url", [dead_url, lambda: "http://a..b:9", lambda: "http://xn--\u2603:9", lambda: "http://*:9"]
+)
+def test_nobody_is_there(url):
+    """A dead host is told as such, and nothing was sent; so is a name that no host has."""
     with pytest.raises(Unreachable):
-        remote_store(dead_url(), TOKEN)
+        remote_store(url(), TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +289,7 @@ def test_a_write_that_may_have_happened_says_so(answering, name):
         store.append(*written())
 
 
-@pytest.mark.parametrize("result", [7, "x", {"body": None}, {"scope": SCOPE, "path": "a", "version": True}])
+@pytest.mark.parametrize("result", [7, "x", {"body": None}, {"items": [[1, "{}"]], "unsupported": []}])
 def test_an_answer_of_another_shape_is_strange(answering, result):
     """It is not taken for anything."""
     store = answering(lambda _: json_response({"result": result}))
@@ -294,6 +297,8 @@ def test_an_answer_of_another_shape_is_strange(answering, result):
         store.find((SCOPE, "a.md"))
     with pytest.raises(StrangeAnswer):
         store.changes(0, 5, None, 5)
+    with pytest.raises(StrangeAnswer):
+        Mailbox(store, [Mount(SCOPE, "/me")]).list()
     with pytest.raises(OutcomeUnknown):
         store.redact(SCOPE, "a.md", at=NOON, actor="client:default/me")
 
@@ -455,6 +460,19 @@ def test_a_forked_child_makes_connections_of_its_own():
         assert 0 == status
         assert 1 == remote.find((SCOPE, "a.md")).version
         remote.close()
+
+
+def test_what_was_sent_is_told_so():
+    """The command asks a question more, which the client may not ask; that makes no failure of what was done."""
+    main = "from fencepost.mailbox.cli.main import main; main()"
+    words = ["messages", "send", "--body", "Hello.", "--conversation", "bob-1", "--scope", SCOPE]
+    store = memory_store()
+    with serving(store, clients={TOKEN: Client("alice", (SCOPE, "alice-"))}) as (_, url):
+        command = [sys.executable, "-P", "-c", main, *words, "--url", url]
+        environ = {**os.environ, TOKEN_VARIABLE: TOKEN}
+        told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    assert ("Sent to", "") == (told.stdout[:7], told.stderr)
+    assert (1, 1) == store.feed_bounds()
 
 
 def test_no_proxy_stands_before_this_machine(monkeypatch):

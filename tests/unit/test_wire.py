@@ -462,6 +462,17 @@ def test_an_unknown_method_has_a_code_of_its_own(store):
             answer(store, method, {}, ANYBODY)
 
 
+@pytest.mark.parametrize("path", [TURNS, PROJECTIONS, REDACTIONS, "/checkpoints/indexer", "/shown/" + SENT, ""])
+def test_only_documents_are_erased_by_their_paths(store, path):
+    """What is kept beside them goes with what it is about, or by a command of its own."""
+    asked = {"path": path, "at": "2026-11-30T12:00:00Z", "actor": "me"}
+    before = store.change_mark()
+    for scope in (SCOPE, scope_of("ada"), "feed:checkpoints"):
+        with pytest.raises(BadInput):
+            answer(store, "redact", {"scope": scope, **asked}, ANYBODY)
+    assert before == store.change_mark()
+
+
 # --- the doors over it ----------------------------------------------------------------------------------
 
 

@@ -47,7 +47,7 @@ class Address:
         Raises:
             psycopg.Error: It cannot be reached, or does not let us in.
         """
-        return psycopg.connect(**self._parameters, autocommit=True, client_encoding="utf8")
+        return psycopg.connect(**self._parameters, autocommit=True)
 
 
 def address(url: str, schema: str, *, may_hold_password: bool) -> Address:
@@ -73,4 +73,4 @@ def address(url: str, schema: str, *, may_hold_password: bool) -> Address:
     host = said.get("host") or said.get("hostaddr") or said.get("service") or "the local host"
     where = f"database {said.get('dbname') or 'of the user'} on {host}, schema {name}"
     defaults = {key: value for key, value in _DEFAULTS.items() if key not in said and _UNLESS.get(key) not in said}
-    return Address(name, where, {**defaults, **said})
+    return Address(name, where, {**defaults, **said, "client_encoding": "utf8"})

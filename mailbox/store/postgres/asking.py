@@ -126,12 +126,15 @@ def answers(db: psycopg.Connection, asks: Sequence[Ask]) -> list[list[Row]]:
 def streamed(db: psycopg.Connection, ask: Ask, name: str) -> Iterator[Row]:
     """The rows of an answer, a part at a time; within a transaction."""
     answers(db, [Ask(f"DECLARE {name} NO SCROLL CURSOR FOR {ask.sql}", ask.values)])
-    while True:
-        (rows,) = answers(db, [Ask(f"FETCH {_ROWS} FROM {name}")])
-        yield from rows
-        if len(rows) < _ROWS:
-            break
-    answers(db, [Ask(f"CLOSE {name}")])
+    try:
+        while True:
+            (rows,) = answers(db, [Ask(f"FETCH {_ROWS} FROM {name}")])
+            yield from rows
+            if len(rows) < _ROWS:
+                break
+    finally:
+        if db.info.transaction_status is TransactionStatus.INTRANS:
+            answers(db, [Ask(f"CLOSE {name}")])
 
 
 class Own:
@@ -164,9 +167,10 @@ class Own:
                 with self._connections.borrowed() as (db, known):
                     return deed(db)
             except psycopg.Error as error:
-                if db is None or not (known and troubles.is_lost(db)):
+                if db is not None and known and troubles.is_lost(db):
+                    self._connections.forget_idle()
+                elif not troubles.may_be_repeated(error):
                     raise troubles.translated(error, self.where) from error
-                self._connections.forget_idle()
 
     def stream(self, ask: Ask) -> Iterator[Row]:
         """See `Database`."""
@@ -332,8 +336,7 @@ class Hosted:
     def stream(self, ask: Ask) -> Iterator[Row]:
         """See `Database`."""
         with self._translating():
-            (found,) = answers(self._db, [ask])
-        yield from found
+            yield from streamed(self._db, ask, "fencepost_long_answer")
 
     def write(self, deed: Callable[[Transaction], T]) -> T:
         """See `Database`."""

@@ -7,7 +7,6 @@ nobody can add to what is being erased.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -31,10 +30,12 @@ _LEGIBLE: Final = (
     "SELECT path, body FROM {s}.document WHERE scope = %s AND (path = %s OR %s::boolean) AND body IS NOT NULL"
     " AND standing IS NOT NULL ORDER BY path"
 )
+#: Everything that stands in a scope but the record of erasures, or some streams of it.
+_OF: Final = f"scope = %s AND (stream = ANY(%s::text[]) OR (%s::boolean AND stream <> '{REDACTIONS}'))"
 _ERASE: Final = (
-    "UPDATE {s}.event SET data = NULL WHERE scope = %s AND stream = ANY(%s::text[]) AND data IS NOT NULL",
-    "DELETE FROM {s}.said WHERE scope = %s AND stream = ANY(%s::text[])",
-    "DELETE FROM {s}.noted WHERE scope = %s AND stream = ANY(%s::text[])",
+    f"UPDATE {{s}}.event SET data = NULL WHERE {_OF} AND data IS NOT NULL",
+    f"DELETE FROM {{s}}.said WHERE {_OF}",
+    f"DELETE FROM {{s}}.noted WHERE {_OF}",
 )
 
 
@@ -65,7 +66,8 @@ def redact(
     noted = _annotating(writer, tx, scope, path)
     act = Redacted(path, count, reason)
     acts = (AnnotationsRedacted(tuple(noted)), act) if noted else (act,)
-    _erase(writer, tx, scope, targets)
+    tx.ask(*(writer.ask(each, scope, [] if whole else targets, whole) for each in _ERASE))
+    writer.refold(tx, scope, targets)
     new = tuple(NewEvent(scope, REDACTIONS, *codec.encode(each), meaning=each) for each in acts)
     return Redaction(scope, path, count, told), writer.record(tx, Batch(at, actor, new))
 
@@ -78,8 +80,3 @@ def _annotating(writer: Writer, tx: Transaction, scope: str, path: str | None) -
         if isinstance(content, Message) and content.letter.about is not None:
             found.append(Annotated(name, content.letter.about, content.letter.about_turn))
     return found
-
-
-def _erase(writer: Writer, tx: Transaction, scope: str, targets: Sequence[str]) -> None:
-    tx.ask(*(writer.ask(each, scope, list(targets)) for each in _ERASE))
-    writer.refold(tx, scope, targets)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencepost.journal.errors import JournalUnavailable, MissingExtra, NewerStore
 from fencepost.journal.lock import LOCK_WAIT_MS_DEFAULT
-from fencepost.mailbox.store.postgres.schema import GENERATION, SCHEMA, checked, step
+from fencepost.mailbox.store.postgres.schema import GENERATION, SCHEMA, checked, named, quoted, step
 
 if TYPE_CHECKING:
     import psycopg
@@ -40,6 +40,7 @@ def postgres_store(
     may_hold_password: bool = True,
     lock_wait_ms: int = LOCK_WAIT_MS_DEFAULT,
     listen: bool = True,
+    pooled: bool | None = None,
     fresh_s: float | None = None,
 ) -> PostgresStore:
     """
@@ -54,6 +55,7 @@ def postgres_store(
         may_hold_password: The URL may have a password in it.
         lock_wait_ms: For how long a writer waits for others who write to the same scope.
         listen: Let the database tell of news, on one more connection, once somebody waits for it.
+        pooled: There is such a pooler, or there is none; None to find out.
         fresh_s: How old an answer of `change_mark` may be; None for half a second, or less where nobody listens.
 
     Raises:
@@ -75,20 +77,22 @@ def postgres_store(
 
     try:
         with contextlib.closing(at.connect()) as db:
-            key, tag, pooled = _identity(db, at)
+            key, tag, noticed = _identity(db, at)
     except psycopg.Error as error:
         raise translated(error, at.where) from error
 
+    pooler = noticed if pooled is None else pooled
+
     def connect() -> psycopg.Connection:
         made = at.connect()
-        if pooled:
+        if pooler:
             made.prepare_threshold = None
         made.add_notify_handler(lambda _: None)  # what a pooler may pass on by mistake
         return made
 
     connections = Connections(connect)
     writer = Writer(at.schema, key, Locks(at.schema, tag))
-    listening = at.connect if listen and not pooled else None
+    listening = at.connect if listen and not pooler else None
     return PostgresStore(Own(connections, at.where, lock_wait_ms), writer, connections, listening, fresh_s)
 
 
@@ -127,7 +131,7 @@ def _address(url: str, schema: str, *, may_hold_password: bool) -> Address:
 def _identity(db: psycopg.Connection, at: Address) -> tuple[bytes, int, bool]:
     """The store's key and tag, and is there a pooler in between?"""
     _check_server(db, at)
-    row = db.execute(_IDENTITY.replace("{s}", at.schema)).fetchone()
+    row = db.execute(named(_IDENTITY, at.schema)).fetchone()
     if row is None:
         raise JournalUnavailable(path=at.where, why="its table meta is empty: restore it from a copy")
     generation, key, tag, pid = row
@@ -150,11 +154,12 @@ def _bring_up(db: psycopg.Connection, at: Address) -> int:
     """Take the steps that are missing; the generation before."""
     _check_server(db, at)
     db.execute("SELECT pg_advisory_xact_lock(%s::integer, hashtext(%s::text))", (_MAKING, at.schema))
-    db.execute(f"CREATE SCHEMA IF NOT EXISTS {at.schema}")
+    if db.execute("SELECT to_regnamespace(%s::text) IS NULL", (quoted(at.schema),)).fetchone() == (True,):
+        db.execute(f"CREATE SCHEMA {quoted(at.schema)}")  # which takes a right that one who may use it need not have
     before = 0
-    there = db.execute(_THERE, (f"{at.schema}.meta",)).fetchone()
+    there = db.execute(_THERE, (f"{quoted(at.schema)}.meta",)).fetchone()
     if there is not None and there[0]:
-        row = db.execute(f"SELECT generation FROM {at.schema}.meta").fetchone()
+        row = db.execute(f"SELECT generation FROM {quoted(at.schema)}.meta").fetchone()
         before = 0 if row is None else int(row[0])
     if before > GENERATION:
         raise NewerStore(path=at.where, found=before, known=GENERATION)

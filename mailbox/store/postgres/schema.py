@@ -19,7 +19,7 @@ from fencepost.mailbox.errors import InvalidName
 
 #: The schema where nobody names one.
 SCHEMA: Final = "fencepost"
-#: Such a name stands for itself in SQL, in quotes or not.
+#: Such a name needs nothing but quotes in SQL.
 _NAME: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}", re.ASCII)
 
 _FIRST: Final = """
@@ -107,6 +107,15 @@ ALTER TABLE {s}.noted ADD PRIMARY KEY (seq);
 CREATE INDEX noted_pieces ON {s}.noted USING gin (pieces);
 CREATE INDEX noted_by ON {s}.noted (scope, stream);
 
+-- What the planner samples would outlive an erasure.
+ALTER TABLE {s}.event ALTER data SET STATISTICS 0;
+ALTER TABLE {s}.document ALTER body SET STATISTICS 0, ALTER why SET STATISTICS 0;
+ALTER TABLE {s}.link ALTER session SET STATISTICS 0, ALTER parent SET STATISTICS 0;
+ALTER TABLE {s}.seen ALTER session SET STATISTICS 0;
+ALTER TABLE {s}.reference ALTER scope SET STATISTICS 0, ALTER path SET STATISTICS 0;
+ALTER TABLE {s}.said ALTER text SET STATISTICS 0, ALTER pieces SET STATISTICS 0;
+ALTER TABLE {s}.noted ALTER text SET STATISTICS 0, ALTER pieces SET STATISTICS 0;
+
 INSERT INTO {s}.meta (generation, store, key, tag, erasures)
     SELECT 1, gen_random_uuid()::text,
         decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex'),
@@ -120,7 +129,7 @@ GENERATION: Final = len(STEPS)
 
 def checked(schema: str) -> str:
     """
-    The name of a schema, which needs no quoting.
+    The name of a schema, which needs nothing but quotes.
 
     Raises:
         InvalidName: It is none.
@@ -131,18 +140,23 @@ def checked(schema: str) -> str:
     return schema
 
 
+def quoted(schema: str) -> str:
+    """The name as SQL has it: a word of its grammar is a name all the same."""
+    return f'"{schema}"'
+
+
 def named(statement: str, schema: str) -> str:
     """A statement, or several, with the schema in its place."""
-    return statement.replace("{s}", schema)
+    return statement.replace("{s}", quoted(schema))
 
 
 def step(number: int, schema: str) -> str:
     """What leads to a generation from the one before."""
-    done = "" if number == 1 else f"UPDATE {schema}.meta SET generation = {number};\n"
-    return named(STEPS[number - 1], schema) + done
+    done = "" if number == 1 else f"UPDATE {{s}}.meta SET generation = {number};\n"
+    return named(STEPS[number - 1] + done, schema)
 
 
 def ddl(schema: str) -> str:
     """Everything that makes a store, as a script."""
     steps = "".join(f"\n-- to generation {number}{step(number, schema)}" for number in range(1, GENERATION + 1))
-    return f"BEGIN;\nCREATE SCHEMA IF NOT EXISTS {schema};\n{steps}COMMIT;\n"
+    return f"BEGIN;\nCREATE SCHEMA IF NOT EXISTS {quoted(schema)};\n{steps}COMMIT;\n"

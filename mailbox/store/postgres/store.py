@@ -13,15 +13,15 @@ import attrs
 import psycopg
 
 from fencepost.journal import forks
-from fencepost.journal.errors import ClosedHandle, JournalConflict
+from fencepost.journal.errors import ClosedHandle, JournalConflict, ReadOnlyStore
 from fencepost.journal.event import Batch, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.mailbox.addresses import REDACTIONS
 from fencepost.mailbox.errors import InvalidName
 from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store.documents import Document, kept
-from fencepost.mailbox.store.port import Query, Redaction, Unsupported
-from fencepost.mailbox.store.postgres import erasing, listings, moving, searching, shelves, troubles
+from fencepost.mailbox.store.port import Filed, Query, Redaction, Unsupported
+from fencepost.mailbox.store.postgres import erasing, filed, listings, moving, searching, shelves, troubles
 from fencepost.mailbox.store.postgres.asking import Ask, Database, Hosted, Row, Transaction
 from fencepost.mailbox.store.postgres.connections import Connections
 from fencepost.mailbox.store.postgres.feed import Feed
@@ -159,7 +159,7 @@ class PostgresStore(Feed):
         if self._connections is not None:
             with contextlib.suppress(psycopg.Error), self._connections.borrowed() as (db, _):
                 for table in _TIDY:
-                    db.execute(f"VACUUM {self._schema}.{table}")
+                    db.execute(named(f"VACUUM (SKIP_LOCKED) {{s}}.{table}", self._schema))
 
     def epoch(self) -> int:
         """See `fencepost.mailbox.store.port.Store`; what is visible is committed."""
@@ -248,6 +248,26 @@ class PostgresStore(Feed):
     def has_seen(self, session: str) -> bool:
         """See `fencepost.mailbox.store.port.Store`."""
         return bool(self._ask(_HAS_SEEN, session))
+
+    # --- for whoever serves it -----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """See `fencepost.mailbox.store.port.Served`."""
+        ((only_read,),) = self._look(filed.can_write(self._schema))
+        if only_read:
+            raise ReadOnlyStore(path=self._db.where)
+
+    def scopes(self) -> Sequence[str]:
+        """See `fencepost.mailbox.store.port.Served`."""
+        return [scope for (scope,) in self._look(filed.scopes(self._schema))]
+
+    def mail(self, scope: str, prefix: str, after: str | None, limit: int) -> Sequence[Filed]:
+        """See `fencepost.mailbox.store.port.Served`."""
+        return [filed.line(row) for row in self._look(filed.mail(self._schema, scope, prefix, after, limit))]
+
+    def mail_history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[Event]:
+        """See `fencepost.mailbox.store.port.Served`."""
+        return [Event._make(row) for row in self._look(filed.history(self._schema, scope, since, before, limit))]
 
     # --- the whole of it -----------------------------------------------------------------------------------
 

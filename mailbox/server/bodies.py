@@ -1,0 +1,121 @@
+"""
+The body of a request: read as it comes, counted, and never kept beyond the limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import orjson
+from starlette.requests import Request
+
+from fencepost.journal.errors import MalformedRequest
+from fencepost.mailbox.errors import BodyTooLarge
+from fencepost.mailbox.wire.contract import REQUEST_BYTES_MAX
+
+#: For how long nothing of a body may come, and how long it may take in all.
+PAUSE_S: Final = 30.0
+WHOLE_S: Final = 300.0
+#: Of a body that is too large so much more is read and thrown away: whoever sends before reading gets the answer.
+_THROWN_AWAY_MAX: Final = 192 << 20
+#: A body larger than this waits for its turn to be kept.
+_SMALL_BYTES: Final = 1 << 20
+
+
+class TooSlow(Exception):
+    """The rest of a body did not come in time."""
+
+
+class Bodies:
+    """
+    Reads bodies, only a few large ones at a time.
+
+    Args:
+        large: How many large ones are kept at once.
+        pause_s: For how long nothing of one may come.
+        whole_s: How long one may take.
+    """
+
+    def __init__(self, large: int, pause_s: float = PAUSE_S, whole_s: float = WHOLE_S) -> None:
+        self._large = asyncio.Semaphore(large)
+        self._pause_s = pause_s
+        self._whole_s = whole_s
+
+    async def read(self, request: Request) -> tuple[bytes, bool]:
+        """
+        The body, and whether it is large: then `done` must be called once it is not needed any more.
+
+        Raises:
+            BodyTooLarge: It is.
+            TooSlow: It does not come.
+        """
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and len(declared) < 20 and int(declared) > REQUEST_BYTES_MAX + _THROWN_AWAY_MAX:
+            raise _too_large()
+        pieces = bytearray()
+        large = False
+        try:
+            async for piece in self._pieces(request):
+                if len(pieces) + len(piece) > REQUEST_BYTES_MAX:
+                    pieces.clear()
+                    await self._throw_away(request)
+                    raise _too_large()
+                if not large and len(pieces) + len(piece) > _SMALL_BYTES:
+                    await self._large.acquire()
+                    large = True
+                pieces += piece
+        except BaseException:
+            self.done(large=large)
+            raise
+        return bytes(pieces), large
+
+    def done(self, *, large: bool) -> None:
+        """A body is not needed any more."""
+        if large:
+            self._large.release()
+
+    async def _pieces(self, request: Request) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._whole_s
+        more = True
+        while more:
+            try:
+                message = await asyncio.wait_for(request.receive(), min(self._pause_s, end - loop.time()))
+            except TimeoutError:
+                raise TooSlow from None
+            if message["type"] == "http.disconnect":
+                raise TooSlow
+            more = message.get("more_body", False)
+            yield message.get("body", b"")
+
+    async def _throw_away(self, request: Request) -> None:
+        left = _THROWN_AWAY_MAX
+        try:
+            async for piece in self._pieces(request):
+                left -= len(piece)
+                if left < 0:
+                    return
+        except TooSlow:
+            return
+
+
+def _too_large() -> BodyTooLarge:
+    return BodyTooLarge(limit_bytes=REQUEST_BYTES_MAX)
+
+
+def parsed(raw: bytes) -> dict[str, Any]:
+    """
+    The JSON object that a body is.
+
+    Raises:
+        MalformedRequest: It is none.
+    """
+    try:
+        asked = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        raise MalformedRequest(field="the body", why="JSON belongs there") from None
+    if not isinstance(asked, dict):
+        raise MalformedRequest(field="the body", why="an object belongs there")
+    return asked
