@@ -297,17 +297,17 @@ def _turns(scope: str, lines: Iterable[dict[str, Any]], file: str) -> Iterator[R
 
 
 def _projections(scope: str, lines: Iterable[dict[str, Any]], file: str, said: list[Row]) -> Iterator[Row]:
-    """They have no times of their own: each came when the turn was there at which it stands."""
+    """They have no times of their own: each came when the turn was there at which it stands, or the last there is."""
     entries: list[Projection] = []
     for number, fields in enumerate(lines, 1):
         with _Reading(file, number) as reading:
             turn = shapes.whole_number(fields["turn"], "turn", 1)
-            reading.expect(turn <= len(said), "there is no such turn")
+            reading.expect(said, "there is no turn that says when it came")
             kind = shapes.choice(fields["kind"], "kind", ProjectionKind).value
             text = shapes.text(fields["text"], "text", shapes.BODY_BYTES_MAX)
             entries.append(Projection(turn, kind, text, shapes.whole_number(fields.get("span", 1), "span", 1)))
     for run in by_turn(entries):
-        turn_row = said[run[0].turn - 1]
+        turn_row = said[min(run[0].turn, len(said)) - 1]
         yield Row(turn_row.at, turn_row.actor, scope, PROJECTIONS, ProjectionsAppended(run))
 
 

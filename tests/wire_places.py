@@ -7,12 +7,15 @@ import time
 
 import orjson
 import uvicorn
+from property.databases import PostgresPlace
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from fencepost.journal.errors import FencepostError
 from fencepost.mailbox.http.opening import remote_store
+from fencepost.mailbox.server.app import application
+from fencepost.mailbox.server.tokens import TOKEN_VARIABLE, tokens
 from fencepost.mailbox.store.opening import file_store, memory_store
 from fencepost.mailbox.testing import FolderPlace, Place, tear_last_segment
 from fencepost.mailbox.wire.access import Client
@@ -33,13 +36,13 @@ class Served:
         url: Where it is.
     """
 
-    def __init__(self, app, port=0):
+    def __init__(self, app, port=0, lifespan="off"):
         # With the protocol named, or asyncio leaves Nagle on and every answer takes 40 ms.
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("127.0.0.1", port))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        config = uvicorn.Config(app, log_level="critical", lifespan="off", ws="none", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(app, log_level="critical", lifespan=lifespan, ws="none", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
         self._thread.start()
@@ -60,7 +63,7 @@ class Served:
 
 class StateProcess:
     """
-    The extension protocol over a store, until the real server is there.
+    The extension protocol over a store, as a stand-in that tells what it was asked.
 
     Attributes:
         store: What is served; another one may be put there.
@@ -122,15 +125,20 @@ def _unknown():
 
 
 class WirePlace(Place):
-    """A store in memory at the other end of a wire."""
+    """A store in memory at the other end of a wire, kept by the state process itself."""
 
     reopens = True
     shares = True
 
     def __init__(self):
         super().__init__()
-        self.process = StateProcess(self.make())
-        self.served = Served(self.process.app)
+        self.url = None
+        self._serve()
+
+    def _serve(self):
+        self.store = self.make()
+        known = tokens({TOKEN_VARIABLE: TOKEN})
+        self.served = Served(application(self.store, known, backend="test"), lifespan="on")
 
     def make(self):
         return memory_store()
@@ -141,7 +149,7 @@ class WirePlace(Place):
     def discard(self):
         super().discard()
         self.served.close()
-        self.process.store.close()
+        self.store.close()
 
 
 class WireFolderPlace(WirePlace):
@@ -155,13 +163,29 @@ class WireFolderPlace(WirePlace):
         return self.folders.open()
 
     def power_cut(self, *, torn):
-        self.folders.abandon(self.process.store)
+        self.served.close()
+        self.folders.abandon(self.store)
         self.folders.power_cut(torn=torn)
-        self.process.store = self.folders.open()
+        self._serve()
 
     def discard(self):
         super().discard()
         self.folders.discard()
+
+
+class WirePostgresPlace(WirePlace):
+    """A store in a database at the other end."""
+
+    def __init__(self):
+        self.database = PostgresPlace()
+        super().__init__()
+
+    def make(self):
+        return self.database.open()
+
+    def discard(self):
+        super().discard()
+        self.database.discard()
 
 
 @contextlib.contextmanager

@@ -12,8 +12,9 @@ import os
 import click
 
 from fencepost.journal.errors import MissingExtra
+from fencepost.mailbox import shapes
 from fencepost.mailbox.cli import show
-from fencepost.mailbox.cli.options import Where, needed, served_store, whole
+from fencepost.mailbox.cli.options import Where, served_store, whole
 
 _PORT = "6367"
 _PORT_MAX = 65_535
@@ -45,16 +46,15 @@ def serve(where: Where, host: str, port: str) -> None:
         raise MissingExtra(extra="server") from error
 
     known = tokens(os.environ)
-    number = whole(needed(port, "port", "name one, or 0"), "port", 0, _PORT_MAX)
+    number = shapes.whole_number(whole(port, "port", 0, _PORT_MAX) or 0, "port", 0, _PORT_MAX)
     store, backend = where.served()
     with contextlib.closing(store):
         logging.basicConfig(format="fencepost: %(message)s", level=logging.ERROR)
-        listening = listen(host, number or 0)
+        listening = listen(host, number)
         app = application(store, known, backend=backend)
         if not _is_loopback(listening.getsockname()[0]):
             show.note("this is plain HTTP and reaches beyond this machine: TLS ends at a proxy, which has to be there")
-        click.echo(f"Serving at {url(listening)}")
-        run(app, listening)
+        run(app, listening, lambda: click.echo(f"Serving at {url(listening)}"))
 
 
 def _is_loopback(host: str) -> bool:

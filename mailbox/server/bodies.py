@@ -54,22 +54,32 @@ class Bodies:
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and len(declared) < 20 and int(declared) > REQUEST_BYTES_MAX + _THROWN_AWAY_MAX:
             raise _too_large()
-        pieces = bytearray()
+        kept = bytearray()
+        thrown_away = 0
         large = False
         try:
             async for piece in self._pieces(request):
-                if len(pieces) + len(piece) > REQUEST_BYTES_MAX:
-                    pieces.clear()
-                    await self._throw_away(request)
-                    raise _too_large()
-                if not large and len(pieces) + len(piece) > _SMALL_BYTES:
+                if thrown_away or len(kept) + len(piece) > REQUEST_BYTES_MAX:
+                    kept.clear()
+                    thrown_away += len(piece)
+                    if thrown_away > _THROWN_AWAY_MAX:
+                        break
+                    continue
+                if not large and len(kept) + len(piece) > _SMALL_BYTES:
                     await self._large.acquire()
                     large = True
-                pieces += piece
+                kept += piece
+            if thrown_away:
+                raise _too_large()
+        except TooSlow:
+            self.done(large=large)
+            if thrown_away:
+                raise _too_large() from None
+            raise
         except BaseException:
             self.done(large=large)
             raise
-        return bytes(pieces), large
+        return bytes(kept), large
 
     def done(self, *, large: bool) -> None:
         """A body is not needed any more."""
@@ -89,16 +99,6 @@ class Bodies:
                 raise TooSlow
             more = message.get("more_body", False)
             yield message.get("body", b"")
-
-    async def _throw_away(self, request: Request) -> None:
-        left = _THROWN_AWAY_MAX
-        try:
-            async for piece in self._pieces(request):
-                left -= len(piece)
-                if left < 0:
-                    return
-        except TooSlow:
-            return
 
 
 def _too_large() -> BodyTooLarge:

@@ -4,9 +4,9 @@ Where requests are answered: the store, and the doors to it for one client.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
@@ -50,6 +50,38 @@ class Desk:
     def conversations(self, who: Client, asked: Asked) -> Conversations:
         """The conversations."""
         return Conversations(self.store, actor=_actor(who, asked), clock=self.clock)
+
+
+#: So many rows are looked up at once, and so many characters of text make a page long enough to end it early.
+_STEP: Final = 100
+_LONG: Final = 32 << 20
+T = TypeVar("T")
+
+
+def gathered(
+    wanted: int, some: Callable[[T | None, int], Sequence[T]], size: Callable[[T], int]
+) -> tuple[list[T], bool]:
+    """
+    The rows of a page, and whether there are more: fewer than wanted where they are long.
+
+    Args:
+        wanted: How many at most.
+        some: Gives rows behind one, or the first, and so many of them at most.
+        size: How long a row is.
+    """
+    found: list[T] = []
+    length = 0
+    while wanted > len(found):
+        step = min(_STEP, wanted + 1 - len(found))
+        rows = some(found[-1] if found else None, step)
+        for row in rows:
+            if len(found) == wanted or (found and length + size(row) > _LONG):
+                return found, True
+            found.append(row)
+            length += size(row)
+        if len(rows) < step:
+            return found, False
+    return found, wanted > 0 and bool(some(found[-1], 1))
 
 
 Answer: TypeAlias = Callable[[Desk, Client, Asked], Json]

@@ -17,7 +17,7 @@ from fencepost.mailbox.codec import Json
 from fencepost.mailbox.erasures import RedactionRecord
 from fencepost.mailbox.errors import UnknownDocument
 from fencepost.mailbox.records import Action, Entry, Version
-from fencepost.mailbox.server.desk import Answer, Asked, Desk, rows
+from fencepost.mailbox.server.desk import Answer, Asked, Desk, gathered, rows
 from fencepost.mailbox.store.port import Filed, Unsupported
 from fencepost.mailbox.wire import documents
 from fencepost.mailbox.wire.access import Client
@@ -92,29 +92,47 @@ def _versions(desk: Desk, who: Client, asked: Asked) -> Json:
     before = cursors.number(asked["cursor"], question)
     wanted = rows(asked)
     if is_reserved(path):
-        found = desk.letters(who, asked).versions(path, before, wanted + 1)
+        letters = desk.letters(who, asked)
+        found, more = gathered(wanted, lambda last, n: letters.versions(path, _older(last, before), n), _length)
     else:
         if desk.store.find((scope, path)) is None:
             return {"versions": [], "next_cursor": None}
         desk.documents(who, asked).versions(path, target=scope, limit=0)  # it says what cannot be read
-        found = list(desk.store.versions((scope, path), before, wanted + 1))
-    more = cursors.give(question, found[wanted - 1].version) if len(found) > wanted > 0 else None
-    shown = _with_deleted(desk, scope, found[:wanted])
-    return {"versions": [documents.version(each) for each in shown], "next_cursor": more}
+        stream = (scope, path)
+        found, more = gathered(wanted, lambda last, n: desk.store.versions(stream, _older(last, before), n), _length)
+    return {
+        "versions": [documents.version(each) for each in _with_deleted(desk, scope, found)],
+        "next_cursor": cursors.give(question, found[-1].version) if more else None,
+    }
+
+
+def _older(last: Version | None, before: int) -> int:
+    return before if last is None else last.version
+
+
+def _length(version: Version) -> int:
+    return len(version.content)
 
 
 def _history(desk: Desk, who: Client, asked: Asked) -> Json:
     scope, since = shapes.scope(asked["scope"]), times.earliest(asked["since"])
     question = ("history", scope, since)
-    before = cursors.number(asked["cursor"], question)
-    wanted = rows(asked)
-    noted = desk.store.history(scope, since, before, wanted + 1)
-    mail = desk.store.mail_history(scope, since, before, wanted + 1)
-    numbered = zip((event.seq for event in mail), desk.letters(who, asked).told(mail), strict=True)
-    found = sorted([*noted, *numbered], key=lambda each: -each[0])
-    more = cursors.give(question, found[wanted - 1][0]) if len(found) > wanted > 0 else None
-    shown = _with_deleted(desk, scope, [version for _, version in found[:wanted]])
-    return {"versions": [documents.version(each) for each in shown], "next_cursor": more}
+    first = cursors.number(asked["cursor"], question)
+    letters = desk.letters(who, asked)
+
+    def some(last: tuple[int, Version] | None, count: int) -> list[tuple[int, Version]]:
+        before = first if last is None else last[0]
+        noted = desk.store.history(scope, since, before, count)
+        mail = desk.store.mail_history(scope, since, before, count)
+        numbered = zip((event.seq for event in mail), letters.told(mail), strict=True)
+        return sorted([*noted, *numbered], key=lambda each: -each[0])[:count]
+
+    found, more = gathered(rows(asked), some, lambda each: _length(each[1]))
+    shown = _with_deleted(desk, scope, [version for _, version in found])
+    return {
+        "versions": [documents.version(each) for each in shown],
+        "next_cursor": cursors.give(question, found[-1][0]) if more else None,
+    }
 
 
 def _with_deleted(desk: Desk, scope: str, found: Sequence[Version]) -> Iterator[Version]:

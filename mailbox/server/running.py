@@ -11,6 +11,7 @@ import contextlib
 import resource
 import signal
 import socket
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
@@ -20,7 +21,7 @@ from fencepost.mailbox.errors import CannotListen
 from fencepost.mailbox.server.patience import Patience
 
 #: How long what was accepted may take once it is to end.
-_FINISH_S: Final = 30
+_FINISH_S: Final = 20
 _BACKLOG: Final = 2_048
 #: Connections that may be open at once, as far as the system allows.
 _FILES: Final = 65_536
@@ -62,8 +63,15 @@ def url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: Starlette, listening: socket.socket) -> None:
-    """Serve until a signal says that it is enough."""
+def run(app: Starlette, listening: socket.socket, ready: Callable[[], None]) -> None:
+    """
+    Serve until a signal says that it is enough.
+
+    Args:
+        app: What is served.
+        listening: Where.
+        ready: Called once a signal ends it as it should.
+    """
     _allow_many_files()
     config = uvicorn.Config(
         app,
@@ -86,6 +94,7 @@ def run(app: Starlette, listening: socket.socket) -> None:
 
     before = {each: signal.signal(each, end) for each in _ENDS}  # uvicorn gives back what it has caught
     try:
+        ready()
         server.run(sockets=[listening])
     finally:
         for each, handler in before.items():

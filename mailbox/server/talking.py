@@ -4,15 +4,15 @@ The routes `conversation/…`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from fencepost.mailbox import shapes, times
 from fencepost.mailbox.codec import Json
 from fencepost.mailbox.errors import InvalidTurn
 from fencepost.mailbox.past import Past
-from fencepost.mailbox.server.desk import Answer, Asked, Desk, rows
-from fencepost.mailbox.turns import TurnRedaction, conversation_of
+from fencepost.mailbox.server.desk import Answer, Asked, Desk, gathered, rows
+from fencepost.mailbox.turns import Turn, TurnRedaction, conversation_of
 from fencepost.mailbox.views import LIMIT_MAX
 from fencepost.mailbox.wire import talks
 from fencepost.mailbox.wire.access import Client
@@ -40,8 +40,19 @@ def _check_blocks(message: object, where: str) -> None:
 
 
 def _read_turns(desk: Desk, who: Client, asked: Asked) -> Json:
-    page = desk.conversations(who, asked).read_turns(asked["conversation_id"], after=asked["after"], limit=rows(asked))
-    return {"turns": [talks.turn(each) for each in page.turns], "next_after": page.next_after}
+    talk, first = asked["conversation_id"], asked["after"]
+    door = desk.conversations(who, asked)
+    door.read_turns(talk, after=first, limit=0)  # it says what is not well formed
+
+    def some(last: Turn | None, count: int) -> Sequence[Turn]:
+        return door.read_turns(talk, after=first if last is None else last.turn, limit=count).turns
+
+    found, more = gathered(rows(asked), some, _length)
+    return {"turns": [talks.turn(each) for each in found], "next_after": found[-1].turn if more else None}
+
+
+def _length(turn: Turn) -> int:
+    return sum(len(str(message)) for message in turn.messages)
 
 
 def _last_turn_number(desk: Desk, who: Client, asked: Asked) -> Json:

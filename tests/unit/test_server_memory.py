@@ -2,8 +2,11 @@
 
 import itertools
 
+import orjson
 import pytest
 from serving import SCOPE, Service
+
+from fencepost.mailbox.server import desk
 
 ALLOWED = "client:alice@user:me+ada-=tok,client:ops=ops"
 
@@ -158,6 +161,24 @@ def test_no_listing_answers_more_than_500(service):
         assert page["next_cursor"] is not None
 
 
+def test_long_rows_make_short_pages(service, monkeypatch):
+    """What one page holds in memory has an end, and the pages are still the whole."""
+    monkeypatch.setattr(desk, "_LONG", 100)
+    for number in range(12):
+        service.write("a.md", "x" * 40 + str(number))
+    for route in ("history", "versions"):
+        asked = {"scope": SCOPE, **({"path": "a.md"} if route == "versions" else {})}
+        first = service.ask(f"memory/{route}", **asked)
+        assert 2 == len(first["versions"])
+        found, cursor = first["versions"], first["next_cursor"]
+        while cursor is not None:
+            page = service.ask(f"memory/{route}", cursor=cursor, **asked)
+            found, cursor = found + page["versions"], page["next_cursor"]
+        assert list(range(12, 0, -1)) == [each["version"] for each in found]
+    monkeypatch.setattr(desk, "_LONG", 1)
+    assert 1 == len(service.ask("memory/history", scope=SCOPE)["versions"])
+
+
 def test_erasing_clears_every_version(service):
     """Path, version, time and actor stay, and the count is the same again."""
     before = [service.write("a.md", text) for text in ("one", "two")]
@@ -230,7 +251,7 @@ def test_an_allowance_is_checked_first():
     for route, asked in asks:
         error = service.refused(route, token="tok", status=403, **asked)
         assert ("forbidden", "forbidden") == (error["code"], error["fencepost"]["code"])
-        assert 200 == service.raw(route, __import__("orjson").dumps(asked), "ops").status_code
+        assert 200 == service.raw(route, orjson.dumps(asked), "ops").status_code
     assert service.ask("memory/read", token="tok", scope="user:me/proj:x", path="a.md")
     assert service.ask("conversation/search_turns", token="tok", query="x", conversations=["ada-1"])
 
