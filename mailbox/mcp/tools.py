@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
+import orjson
 
 from fencepost.mailbox import chat, codec
 from fencepost.mailbox.addresses import Mount
@@ -212,7 +213,7 @@ class Tools:
         asked = _checked(tool, arguments)
         if "session" in tool.properties:
             asked["session"] = self._bound(asked.get("session"))
-        done: dict[str, Any] = getattr(self, f"_{name}")(asked)
+        done: dict[str, Any] = orjson.loads(orjson.dumps(getattr(self, f"_{name}")(asked), option=orjson.OPT_UTC_Z))
         return done
 
     def _bound(self, session: str | None) -> str | None:
