@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
+import urllib.parse
 from pathlib import Path
 
 import psycopg
@@ -25,7 +26,7 @@ from measure import START_S, Worker
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
-from postgres import cluster  # noqa: E402 - the tests know how to start a server
+from postgres import Server  # noqa: E402 - the tests know how to start one
 
 COUNTS = (1, 4, 16)
 #: Side -> its subject, and what its workers are told.
@@ -85,11 +86,9 @@ def prepared(url):
             found[side] = psycopg.conninfo.make_conninfo(url, dbname=name)
             if side.startswith("fencepost"):
                 # The way a person does it.
-                address = "postgresql://?" + "&".join(
-                    f"{key}={value}" for key, value in psycopg.conninfo.conninfo_to_dict(found[side]).items()
-                )
-                found[side] = address
-                environ = {**os.environ, "FENCEPOST_DATABASE_URL": address}
+                words = psycopg.conninfo.conninfo_to_dict(found[side])
+                found[side] = f"postgresql://?{urllib.parse.urlencode(words)}"
+                environ = {**os.environ, "FENCEPOST_DATABASE_URL": found[side]}
                 subprocess.run(["fencepost", "postgres", "init"], env=environ, check=True, capture_output=True)
         found["version"] = db.execute("SHOW server_version").fetchone()[0]
     return found
@@ -126,7 +125,11 @@ def page(found, said, version):
 def main():
     said = arguments()
     with contextlib.ExitStack() as after:
-        url = os.environ.get("FENCEPOST_TEST_DATABASE_URL") or after.enter_context(cluster(synced=True))
+        url = os.environ.get("FENCEPOST_TEST_DATABASE_URL")
+        if url is None:
+            server = Server(options="-c max_connections=200")  # and every commit is synced
+            after.callback(server.remove)
+            url = server.start().url
         databases = prepared(url)
         version = databases.pop("version")
         found = {count: measured(databases, count, said.rounds, said.work) for count in COUNTS}

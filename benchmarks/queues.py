@@ -55,9 +55,9 @@ class FencepostPostgres(Subject):
                 for item in items:
                     message = item.message
                     with contextlib.suppress(Refused):  # somebody else has it
-                        held = self.box.claim(message.id, message.occurrence, session=self.session).message
-                        token = held.lease.token
-                        self.box.complete(held.id, held.occurrence, session=self.session, token=token, outcome=OUTCOME)
+                        fence = {"session": self.session, "occurrence": message.occurrence}
+                        held = self.box.claim(message.id, **fence).message
+                        self.box.complete(message.id, token=held.lease.token, outcome=OUTCOME, **fence)
                         done += 1
         return done
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import orjson
 from starlette.requests import Request
@@ -15,9 +15,6 @@ from fencepost.journal.errors import MalformedRequest
 from fencepost.mailbox.errors import BodyTooLarge
 from fencepost.mailbox.wire.contract import REQUEST_BYTES_MAX
 
-#: For how long nothing of a body may come, and how long it may take in all.
-PAUSE_S: Final = 30.0
-WHOLE_S: Final = 300.0
 #: Of a body that is too large so much more is read and thrown away: whoever sends before reading gets the answer.
 _THROWN_AWAY_MAX: Final = 192 << 20
 #: A body larger than this waits for its turn to be kept.
@@ -34,14 +31,17 @@ class Bodies:
 
     Args:
         large: How many large ones are kept at once.
+
+    Attributes:
         pause_s: For how long nothing of one may come.
         whole_s: How long one may take.
     """
 
-    def __init__(self, large: int, pause_s: float = PAUSE_S, whole_s: float = WHOLE_S) -> None:
+    pause_s: ClassVar[float] = 30.0
+    whole_s: ClassVar[float] = 300.0
+
+    def __init__(self, large: int) -> None:
         self._large = asyncio.Semaphore(large)
-        self._pause_s = pause_s
-        self._whole_s = whole_s
 
     async def read(self, request: Request) -> tuple[bytes, bool]:
         """
@@ -88,11 +88,11 @@ class Bodies:
 
     async def _pieces(self, request: Request) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._whole_s
+        end = loop.time() + self.whole_s
         more = True
         while more:
             try:
-                message = await asyncio.wait_for(request.receive(), min(self._pause_s, end - loop.time()))
+                message = await asyncio.wait_for(request.receive(), min(self.pause_s, end - loop.time()))
             except TimeoutError:
                 raise TooSlow from None
             if message["type"] == "http.disconnect":

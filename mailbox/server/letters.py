@@ -83,7 +83,8 @@ class Letters(Caller):
         for event in recorded:
             stream = (event.scope, event.stream)
             if len(contents.get(stream, ())) < event.version:
-                contents[stream] = _folded(self.store.events(stream))
+                before = [event] if event.version == 1 else self.store.events(stream)
+                contents[stream] = _folded(before)
         return [_version(event, contents[event.scope, event.stream][event.version - 1]) for event in recorded]
 
     def write(self, path: str, content: str, expected_version: int | None) -> MemoryDocument:

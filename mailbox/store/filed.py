@@ -45,6 +45,11 @@ class Line(NamedTuple):
     first: tuple[int, int]
     last: tuple[int, int]
 
+    def ends(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """The first version and the last, and where each stands."""
+        yield 1, self.first
+        yield self.version, self.last
+
 
 def listed(db: sqlite3.Connection, scope: str, prefix: str, after: str | None, limit: int) -> list[Line]:
     """Messages and links whose path begins with the prefix, in the order of their paths, behind one of them."""

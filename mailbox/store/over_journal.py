@@ -394,14 +394,21 @@ class JournalStore(Feed):
     def mail(self, scope: str, prefix: str, after: str | None, limit: int) -> Sequence[Filed]:
         """See `fencepost.mailbox.store.port.Served`."""
         lines = self._selected(lambda db: filed.listed(db, scope, prefix, after, limit))
-        return [self._filed(scope, line) for line in lines]
+        ends = {(line.path, version): place for line in lines for version, place in line.ends()}
+        times = self._times(scope, ends)
+        return [
+            Filed(line.path, line.version, times[line.path, 1], times[line.path, line.version], line.erased, line.why)
+            for line in lines
+        ]
 
-    def _filed(self, scope: str, line: filed.Line) -> Filed:
-        first, last = (
-            datetime.fromisoformat(self._event((scope, line.path), version, *place).at)
-            for version, place in ((1, line.first), (line.version, line.last))
-        )
-        return Filed(line.path, line.version, first, last, line.erased, line.why)
+    def _times(self, scope: str, wanted: Mapping[tuple[str, int], tuple[int, int]]) -> dict[tuple[str, int], datetime]:
+        """When events were recorded, by path and version; a batch that holds many of them is read once."""
+        found: dict[tuple[str, int], datetime] = {}
+        for place in sorted(set(wanted.values())):
+            for event in self._journal.commit_at(*place).events:
+                if event.scope == scope and wanted.get((event.stream, event.version)) == place:
+                    found[event.stream, event.version] = datetime.fromisoformat(event.at)
+        return found
 
     def mail_history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[Event]:
         """See `fencepost.mailbox.store.port.Served`."""
@@ -411,6 +418,8 @@ class JournalStore(Feed):
             places = self._mail_places(scope, place)
             for each in places:
                 found += self._mail_in(each, scope, since, before)
+                if len(found) >= limit:
+                    break
             if len(places) < _MAIL_CHUNK:
                 break
             place = places[-1]

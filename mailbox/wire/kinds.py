@@ -133,13 +133,12 @@ def whole(least: int, most: int = NUMBER_MAX) -> Kind:
     return Kind(read=lambda raw, field: shapes.whole_number(raw, field, least, most))
 
 
-def named(scope: str) -> str:
-    """What a client needs to be allowed for a scope: itself, or the conversation whose scope it is."""
-    return conversation_of(scope) or scope
-
-
 def _allow_scope(who: Client, scope: str) -> None:
-    who.allow([named(scope)])
+    talk = conversation_of(scope)
+    if talk is None:
+        who.allow_scope(scope)
+    else:
+        who.allow_conversation(talk)
 
 
 def _stream(raw: Any, field: str) -> Stream:
@@ -155,7 +154,7 @@ POSITION: Final = whole(0)
 MOMENT: Final = Kind(times.show, _moment)
 SCOPE: Final = Kind(read=shapes.scope, allow=_allow_scope)
 #: A conversation, or a session, which is one.
-CONVERSATION: Final = Kind(read=shapes.name, allow=lambda who, name: who.allow([name]))
+CONVERSATION: Final = Kind(read=shapes.name, allow=lambda who, name: who.allow_conversation(name))
 #: The path of a document; what is kept beside documents is not erased by its name.
 PATH: Final = Kind(read=shapes.path)
 STREAM: Final = Kind(list, _stream, lambda who, stream: _allow_scope(who, stream[0]))
@@ -196,7 +195,7 @@ def _allow_query(who: Client, query: Query) -> None:
     for scope in (*query.scopes, *query.links):
         _allow_scope(who, scope)
     if query.session is not None:
-        who.allow([query.session])
+        who.allow_conversation(query.session)
 
 
 _SCOPES: Final = many(SCOPE)
@@ -223,7 +222,8 @@ def _allow_sight(who: Client, sight: Sight) -> None:
     if sight.conversations is None:
         who.allow_everything("all conversations")
     else:
-        who.allow(sight.conversations)
+        for talk in sight.conversations:
+            who.allow_conversation(talk)
 
 
 SIGHT: Final = Kind(_write_sight, _sight, _allow_sight)

@@ -170,7 +170,7 @@ def _allowed(found: Sequence[Document], who: Client) -> list[Document]:
     kept: list[Document] = []
     for document in found:
         try:
-            who.allow([kinds.named(document.scope)])
+            kinds.SCOPE.allow(who, document.scope)
         except Forbidden:
             continue
         kept.append(document)
