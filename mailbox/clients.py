@@ -73,9 +73,9 @@ _CLAUDE_EVENTS: Final = {
     "SessionEnd": END,
 }
 CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-code": Client(_CLAUDE_EVENTS, frozenset((START, PROMPT, TOOL)), None),
+    "claude-code": Client(_CLAUDE_EVENTS, frozenset((START, PROMPT, TOOL)), "2.1.332"),
     # An interrupt ends a turn without a stop.
-    "codex": Client({**_CLAUDE_EVENTS, "Interrupt": END}, frozenset((START, PROMPT, TOOL)), None),
+    "codex": Client({**_CLAUDE_EVENTS, "Interrupt": END}, frozenset((START, PROMPT, TOOL)), "0.171.0"),
     "cursor": Client(
         {"sessionStart": START, "beforeSubmitPrompt": PROMPT, "stop": STOP, "sessionEnd": END},
         frozenset((START,)),

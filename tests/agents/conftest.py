@@ -16,7 +16,11 @@ from pathlib import Path
 import pytest
 from agents.model import Call, Model, everything
 
-VERSIONS = {"@anthropic-ai/claude-code": "2.1.332", "@openai/codex": "0.171.0"}
+VERSIONS = {
+    "@anthropic-ai/claude-code": "2.1.332",
+    "@openai/codex": "0.171.0",
+    "@modelcontextprotocol/inspector": "0.15.0",
+}
 FOLDER = Path(os.environ.get("FENCEPOST_AGENTS_DIR") or Path.home() / ".cache" / "fencepost-agents")
 PROGRAM = Path(sysconfig.get_path("scripts")) / "fencepost"
 LACKING = (
