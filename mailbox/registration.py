@@ -22,6 +22,9 @@ from typing import Any, Final, NamedTuple
 TOOLS_NAME: Final = "fencepost"
 #: A client that waits longer than this for a hook goes on without it.
 _TIMEOUT_S: Final = 10
+#: Where a session ends, clients grant no more than that.
+_LAST_TIMEOUT_S: Final = 3
+_LAST: Final = ("Interrupt", "SessionEnd")
 _OUR_HOOK: Final = re.compile(r"(^|[/\\'\" ])fencepost['\"]? hook --client ")
 _BLOCK: Final = re.compile(r"\n*# fencepost: begin\n.*?# fencepost: end\n", re.DOTALL)
 
@@ -121,7 +124,8 @@ def _hooks(client: str, events: Mapping[str, str | None], *, grouped: bool) -> t
             command = {"command": f"{shlex.quote(program)} hook --client {client}"}
             entry: dict[str, Any] = command
             if grouped:
-                entry = {"hooks": [{"type": "command", **command, "timeout": _TIMEOUT_S}]}
+                patience_s = _LAST_TIMEOUT_S if event in _LAST else _TIMEOUT_S
+                entry = {"hooks": [{"type": "command", **command, "timeout": patience_s}]}
                 entry |= {} if matcher is None else {"matcher": matcher}
             listed = hooks.setdefault(event, [])
             if not isinstance(listed, list):

@@ -13,11 +13,13 @@ not needed; the environment and the document are never shown to anybody.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -29,6 +31,8 @@ from fencepost.mailbox.store import inbox
 
 #: How long a store may keep a client waiting.
 DEADLINE_MS = 250
+#: The share of that in which a store is brought up to date; in the rest it is read as it is.
+_FRESH = 0.7
 #: A client's document may hold a whole answer of its model.
 _DOCUMENT_BYTES_MAX = 64 << 20
 #: Counting goes so far; more is told as that many or more.
@@ -106,12 +110,14 @@ def _with_deadline(options: dict[str, str]) -> None:
         spool.turn(root, at)
     spool.seen(root, at.client)
     if clients.delivers(at, at_stop="--at-stop" in options):
-        signal.signal(signal.SIGALRM, _late)
-        signal.setitimer(signal.ITIMER_REAL, int(options["--deadline-ms"]) / 1000)
+        deadline_s = int(options["--deadline-ms"]) / 1000
+        away = elsewhere() and "--root" not in options
         try:
-            text, shown = _notice(root, at, mounts, away=elsewhere() and "--root" not in options)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            with _no_longer_than(deadline_s * _FRESH):
+                text, shown = _notice(root, at, mounts, away=away)
+        except _Late:  # what was fed is there, and some new mail may be shown the next time
+            with _no_longer_than(deadline_s * (1 - _FRESH)):
+                text, shown = _notice(root, at, mounts, away=away, behind=True)
         if text is not None:
             sys.stdout.write(json.dumps(clients.answer(at, text)) + "\n")
             sys.stdout.flush()  # only what the client can have read was shown
@@ -119,22 +125,34 @@ def _with_deadline(options: dict[str, str]) -> None:
     spool.start_landing(root)
 
 
+@contextlib.contextmanager
+def _no_longer_than(seconds: float) -> Iterator[None]:
+    signal.signal(signal.SIGALRM, _late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def _late(_: int, __: FrameType | None) -> NoReturn:
     raise _Late
 
 
 def _notice(
-    root: str, at: clients.Boundary, mounts: dict[str, str], *, away: bool
+    root: str, at: clients.Boundary, mounts: dict[str, str], *, away: bool, behind: bool = False
 ) -> tuple[str | None, list[tuple[str, int]]]:
     """The text, and the messages and occurrences of which it shows something."""
     if away:
+        if behind:
+            raise _Late
         from fencepost.mailbox.cli.away import unread
 
         found, waiting = unread(at.session, list(mounts))
     elif spool.is_alone(root):
         found, waiting = [], 0
     else:
-        found, waiting = _here(root, at.session, list(mounts))
+        found, waiting = _here(root, at.session, list(mounts), behind=behind)
     if at.moment == clients.STOP and not spool.is_new(root, at.session, found):
         return None, []
     text = notice.notice(
@@ -145,10 +163,12 @@ def _notice(
     return text, [(each["id"], each["occurrence"]) for each in found if f" {each['id']} in " in text]
 
 
-def _here(root: str, session: str, scopes: list[str]) -> tuple[list[dict[str, Any]], int]:
+def _here(root: str, session: str, scopes: list[str], *, behind: bool) -> tuple[list[dict[str, Any]], int]:
     """The first unread messages in a folder, and how many there are."""
-    db = fed_index(root)
+    db = fed_index(root, behind=behind)
     if db is None:
+        if behind:
+            raise _Late
         from fencepost.mailbox.cli.feeding import fed
 
         db = fed(root)
