@@ -317,7 +317,7 @@ def whole_store(command: F) -> F:
 
 def served_store(command: F) -> F:
     """Likewise, for one that serves it, so that it is not with a state process itself."""
-    return _where(command, [root_option, *_IN_A_DATABASE], printed=False)
+    return _where(command, [root_option, *_IN_A_DATABASE, *_AS_SOMEBODY[:2]], printed=False)
 
 
 def whole(text: str | None, field: str, least: int = 1, most: int = shapes.NUMBER_MAX) -> int | None:

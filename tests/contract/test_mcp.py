@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import urllib.error
+import urllib.request
 
 import anyio
 import pytest
@@ -218,3 +220,59 @@ def test_a_client_that_goes_away(shell):
     out, err = process.communicate(timeout=PATIENCE_S)
 
     assert (0, b"", b"") == (process.returncode, out, err)
+
+
+class TestAtTheStateProcess:
+    """The same tools at `/mcp` of a state process that was started with mounts."""
+
+    TABLE = "client:ops=the-token-of-ops,client:alice@user:alice=the-token-of-alice"
+
+    @pytest.fixture
+    def serving(self, shell):
+        shell.environ["FENCEPOST_SERVE_TOKEN"] = self.TABLE
+        with contextlib.ExitStack() as after:
+
+            def serving(*words):
+                process = shell.start("serve", "--port", "0", *words)
+                after.callback(process.communicate, timeout=PATIENCE_S)
+                after.callback(process.terminate)
+                return process.stdout.readline().decode().split()[-1]
+
+            yield serving
+
+    @staticmethod
+    def post(url, token, method="tools/call", **params):
+        said = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "Mcp-Protocol-Version": "2025-06-18",
+            **({} if token is None else {"Authorization": f"Bearer {token}"}),
+        }
+        request = urllib.request.Request(f"{url}/mcp", json.dumps(said).encode(), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+                return response.status, json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def test_whoever_holds_a_token_is_on_record(self, shell, serving):
+        """A call is answered as over standard input and output, and written in the client's name."""
+        url = serving("--scope", "user:me")
+        arguments = {"command": "send", "body": "hello"}
+
+        status, answer = self.post(url, "the-token-of-ops", name="messages", arguments=arguments)
+
+        assert 200 == status
+        receipt = answer["result"]["structuredContent"]["receipt"]
+        assert ("client:ops", "user:me") == (receipt["actor"], receipt["scope"])
+        assert TOOLS == {
+            tool["name"] for tool in self.post(url, "the-token-of-ops", "tools/list")[1]["result"]["tools"]
+        }
+
+    def test_who_may_not_use_them(self, shell, serving):
+        """Nobody without a token, nobody whose token has an allowance, and nobody where there are no mounts."""
+        url = serving("--scope", "user:me")
+        assert 401 == self.post(url, None, "tools/list")[0]
+        assert 403 == self.post(url, "the-token-of-alice", "tools/list")[0]
+        assert 404 == self.post(serving(), "the-token-of-ops", "tools/list")[0]
