@@ -118,8 +118,9 @@ def _quoted(body: str, room: int) -> str | None:
     if len(body) <= room and len(whole) <= room:
         return whole
     sign = f"{_BAR}… clipped, {len(body):,} characters in all\n"
-    kept = whole[: max(room - len(sign) - 1, 0)].rstrip("\n")
-    # A cut bar or a cut escape says nothing wrong; an empty piece says nothing.
+    kept = whole[: max(room - len(sign) - 1, 0)]
+    if not kept.rpartition("\n")[2].startswith(_BAR):  # cut within a bar; a cut escape says nothing wrong
+        kept = kept.rpartition("\n")[0]
     return f"{kept}\n{sign}" if len(kept) >= _PIECE_CHARACTERS + len(_BAR) else None
 
 
