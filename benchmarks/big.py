@@ -197,7 +197,7 @@ def hook(place):
     many_name, few_name = f"hook, {stored:,} stored", f"hook, {few} stored"
     started = {"python -c pass": [*from_file, sys.executable, "-c", "pass"]}
     for name, count in ((many_name, stored), (few_name, few)):
-        where = str(ours(place, count))
+        where = str(filled(place.cache, "Fencepost", count))
         started[name] = [*from_file, *program(), "hook", "--client", "claude-code", "--root", where]
     environment = os.environ | {"LOGNAME": LOGIN}
     for name in (many_name, few_name):  # what was shown is recorded now, and not beside what is measured
