@@ -41,6 +41,7 @@ ROWS = {
     "list": big.listing,
     "search": big.searching,
     "cold": big.cold,
+    "hook": big.hook,
     "verify": big.verifying,
     "rebuild": big.rebuilding,
     "memory": big.memory,

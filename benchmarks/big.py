@@ -185,6 +185,49 @@ def cold(place):
     ]
 
 
+def hook(place):
+    """What a hook costs a client at each tool: the same program, over many stored messages and over few."""
+    stored, few = place.sizes.searched, 10
+    folder = place.new("hook") / PROJECT  # the program takes the folder's name for the project
+    folder.mkdir(parents=True)
+    document = folder / "document.json"
+    told = {"session_id": SESSION, "cwd": str(folder), "hook_event_name": "PostToolUse", "tool_name": "Bash"}
+    document.write_text(json.dumps(told), encoding="utf-8")
+    from_file = ["sh", "-c", f'exec "$0" "$@" <{document}']
+    many_name, few_name = f"hook, {stored:,} stored", f"hook, {few} stored"
+    started = {"python -c pass": [*from_file, sys.executable, "-c", "pass"]}
+    for name, count in ((many_name, stored), (few_name, few)):
+        where = str(filled(place.cache, "Fencepost", count))
+        started[name] = [*from_file, *program(), "hook", "--client", "claude-code", "--root", where]
+    environment = os.environ | {"LOGNAME": LOGIN}
+    for name in (many_name, few_name):  # what was shown is recorded now, and not beside what is measured
+        done = subprocess.run(started[name], cwd=folder, env=environment, capture_output=True, timeout=120, check=False)
+        assert b"additionalContext" in done.stdout, done.stderr
+        time.sleep(2)
+    took = _starts(started, place.sizes.colds, folder, environment)
+    start = took["python -c pass"]
+    rows = []
+    for work, against, reach, other in (
+        (f"`fencepost hook` after a tool, {stored:,} stored", "`python -c pass`", 3, start),
+        (f"`fencepost hook`, {stored:,} stored", f"the same with {few} stored", 1.5, took[few_name]),
+    ):
+        rows.append(
+            Row(
+                key="hook",
+                work=work,
+                against=against,
+                reach=reach,
+                more=False,
+                values=ratios(took[many_name], other),
+                overall=of_the_sums(took[many_name], other),
+                unit="times",
+                sides=milliseconds(took),
+                detail="The installed program with a client's document, from start to exit, in turns.",
+            )
+        )
+    return rows
+
+
 def program():
     """The installed program, or what it does where it is not beside this interpreter."""
     beside = Path(sys.executable).parent / "fencepost"

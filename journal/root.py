@@ -8,6 +8,7 @@ The root folder of a store, and the little file that says what it is.
       journal/<first seq>.log   0600, segments
       journal/torn/             what was cut from a torn tail
       journal/erasing           while an erasure is under way; see `fencepost.journal.erasing`
+      spool/                    what programs have left to be recorded; the journal takes no notice of it
       index-<generation>.sqlite what whoever folds the events keeps; it comes back when it is deleted
 """
 
@@ -39,8 +40,11 @@ TORN: Final = "torn"
 #: How the names of the files begin that hold what was folded from the events.
 INDEX: Final = "index-"
 
+#: What is to be recorded and was left by somebody who could not wait; the journal takes no notice of it.
+SPOOL: Final = "spool"
+
 #: What may stand in a folder that is about to become a store.
-_OURS: Final = frozenset((STORE_LOCK, SYNC_LOCK, JOURNAL, WATERMARK))
+_OURS: Final = frozenset((STORE_LOCK, SYNC_LOCK, JOURNAL, WATERMARK, SPOOL))
 
 
 #: Each erasure and each new index takes the next one, so nobody comes near it.

@@ -205,6 +205,15 @@ class Forbidden(BadInput):
     name: str
 
 
+class NotThisSession(BadInput):
+    """A caller that is bound to a session has named another one."""
+
+    code = "not_this_session"
+    sentence = "this caller acts for session {bound!r} and cannot act for {session!r}: leave the session out"
+    session: str
+    bound: str
+
+
 class BodyTooLarge(BadInput):
     """The body of a request has more bytes than a state process reads."""
 

@@ -106,6 +106,31 @@ class Conversations(Caller):
 
         return self._until_it_stands(attempt)
 
+    def append_once(self, conversation: str, messages: Sequence[Any], *, key: str) -> bool:
+        """
+        Append a turn unless one was appended under that key, so that doing it again is safe.
+
+        Returns:
+            False where it had been appended before.
+
+        Raises:
+            BadInput, JournalError: As for `append_turn`.
+        """
+        name = shapes.name(conversation, "conversation")
+        event = TurnAppended(chat.turn(messages))
+        now = self._clock()
+
+        def attempt() -> bool | None:
+            with self._told_when_durable() as told:
+                if self.store.sent_under(scope_of(name), key) is None:
+                    expect = {(scope_of(name), TURNS): self._last((scope_of(name), TURNS))}
+                    new = NewEvent(scope_of(name), TURNS, *codec.encode(event), key=key, meaning=event)
+                    self.store.append(Batch(now, self._actor, (new,)), expect)
+                    return True
+            return False if told.stands else None
+
+        return self._until_it_stands(attempt)
+
     def read_turns(self, conversation: str, *, after: int = 0, limit: int = LIMIT_DEFAULT) -> TurnPage:
         """
         The turns of a conversation, oldest first; none where there is no such conversation.

@@ -43,6 +43,10 @@ def _run(words: list[str]) -> int:
         if answer is not None:
             sys.stdout.write(answer)
             return 0
+    if words[:1] == ["hook"]:
+        from fencepost.mailbox.cli.hook import run as hook
+
+        return hook(words[1:])
     from fencepost.mailbox.cli.app import run
 
     return run(words)

@@ -16,6 +16,7 @@ from fencepost.journal.errors import ErasureUnfinished, ExportIsReadOnly, Journa
 from fencepost.mailbox import errors, shapes
 from fencepost.mailbox.addresses import Mode, Mount
 from fencepost.mailbox.box import Mailbox
+from fencepost.mailbox.cli import spool
 from fencepost.mailbox.cli.place import (
     DATABASE_VARIABLE,
     URL_VARIABLE,
@@ -32,6 +33,7 @@ from fencepost.mailbox.store.port import Served, Store
 if TYPE_CHECKING:  # what a command does not open it does not import
     from fencepost.mailbox.erasures import Erasures
     from fencepost.mailbox.feed import Changes
+    from fencepost.mailbox.mcp.tools import Tools
     from fencepost.mailbox.past import Past
     from fencepost.mailbox.shelf import Documents
     from fencepost.mailbox.talks import Conversations
@@ -126,6 +128,18 @@ class Where:
 
         return Conversations(self._store(to_read=to_read), actor=self._actor())
 
+    def tools(self, session: str | None) -> Tools:
+        """
+        What a model may ask for; otherwise as for `open`.
+
+        Raises:
+            FencepostError: It cannot be opened.
+        """
+        mounts = self.mounts()
+        from fencepost.mailbox.mcp.tools import Tools
+
+        return Tools(self._store(to_read=False), mounts, actor=self._actor(), session=session)
+
     def past(self) -> Past:
         """
         What was said, to be read; otherwise as for `open`.
@@ -205,13 +219,17 @@ class Where:
 
     def _folder(self, *, to_read: bool) -> JournalStore:
         root = self.folder()
-        if to_read and not os.path.lexists(root):
+        if to_read and spool.is_alone(root):
             if self.root is not None:
                 raise NoStore(path=root, why="it does not exist")
             if not self.json:
                 note(f"there is no store at {root} yet; the first send or write makes one")
             return memory_store()
         store = self._open(root, to_read=to_read)
+        if not to_read and os.path.isdir(spool.folder_of(root)):
+            from fencepost.mailbox.cli.landing import land_if_possible
+
+            land_if_possible(store, root)
         if store.damage is not None and to_read:
             note(str(store.damage))
         return store
@@ -299,7 +317,7 @@ def whole_store(command: F) -> F:
 
 def served_store(command: F) -> F:
     """Likewise, for one that serves it, so that it is not with a state process itself."""
-    return _where(command, [root_option, *_IN_A_DATABASE], printed=False)
+    return _where(command, [root_option, *_IN_A_DATABASE, *_AS_SOMEBODY[:2]], printed=False)
 
 
 def whole(text: str | None, field: str, least: int = 1, most: int = shapes.NUMBER_MAX) -> int | None:

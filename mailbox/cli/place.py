@@ -49,6 +49,6 @@ def user_scope() -> str:
     return f"user:{login()}"
 
 
-def project_scope() -> str:
-    """The scope mounted at /project: the user's, and in it the current folder's."""
-    return f"user:{login()}/proj:{slug(os.path.basename(os.getcwd()) or 'root')}"
+def project_scope(folder: str | None = None) -> str:
+    """The scope mounted at /project: the user's, and in it that folder's, or the current one's."""
+    return f"user:{login()}/proj:{slug(os.path.basename(os.path.normpath(folder or os.getcwd())) or 'root')}"

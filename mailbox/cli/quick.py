@@ -42,7 +42,7 @@ def list_json(words: list[str]) -> str | None:
     root = os.path.abspath(options.get("--root") or home())
     if scopes is None:
         return None
-    db = _fed_index(root)
+    db = fed_index(root)
     if db is None:
         return None
     try:
@@ -80,8 +80,8 @@ def _scopes(target: str | None) -> tuple[str, ...] | None:
     return None if found is None else (found,)
 
 
-def _fed_index(root: str) -> sqlite3.Connection | None:
-    """The index, if it holds everything durable."""
+def fed_index(root: str, *, behind: bool = False) -> sqlite3.Connection | None:
+    """The index, if it holds everything durable; or however far it is `behind`, unless something is being erased."""
     try:
         store = os.stat(os.path.join(root, "store.json"))
         with open(os.path.join(root, "store.json"), encoding="ascii") as handle:
@@ -103,7 +103,7 @@ def _fed_index(root: str) -> sqlite3.Connection | None:
         return None
     try:
         db = sqlite3.connect(path, isolation_level=None)
-        if db.execute("SELECT seq FROM fed").fetchone() == (durable,):
+        if db.execute("SELECT seq FROM fed").fetchone() == (durable,) or behind:
             return db
         db.close()
     except (sqlite3.Error, UnicodeDecodeError):

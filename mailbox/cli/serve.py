@@ -30,7 +30,8 @@ def serve(where: Where, host: str, port: str) -> None:
 
     Clients name it with --url. Nobody gets in without a token: $FENCEPOST_SERVE_TOKEN is one, or a table of clients,
     client:alice=TOKEN,client:bob@user:bob+bob-=TOKEN, in which @ and + say what the scopes and the conversations that
-    a client may name begin with. What was accepted is finished before the program ends.
+    a client may name begin with. With --scope or --mount there are tools for models at /mcp, for clients whose token
+    has no such limits. What was accepted is finished before the program ends.
 
     \b
     FENCEPOST_SERVE_TOKEN=$(cat /run/secrets/mail) fencepost serve --root /var/lib/mail
@@ -51,7 +52,7 @@ def serve(where: Where, host: str, port: str) -> None:
     with contextlib.closing(store):
         logging.basicConfig(format="fencepost: %(message)s", level=logging.ERROR)
         listening = listen(host, number)
-        app = application(store, known, backend=backend)
+        app = application(store, known, backend=backend, mounts=where.mounts() if where.scope or where.mount else ())
         if not _is_loopback(listening.getsockname()[0]):
             show.note("this is plain HTTP and reaches beyond this machine: TLS ends at a proxy, which has to be there")
         run(app, listening, lambda: click.echo(f"Serving at {url(listening)}"))

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from importlib import metadata
@@ -30,6 +30,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fencepost.journal.errors import FencepostError, JournalConflict
+from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.errors import MemoryConflict
 from fencepost.mailbox.server import memory, restoring, talking
@@ -47,6 +48,7 @@ WORKERS: Final = 8
 #: Large bodies that are kept at once.
 _LARGE: Final = 4
 _HEALTH: Final = "/health"
+_MCP: Final = "/mcp"
 _CLIENT: Final = "fencepost.client"
 #: So much of a path is in the log.
 _SHOWN_MAX: Final = 100
@@ -64,6 +66,7 @@ def application(
     clock: Callable[[], datetime] = utc_now,
     workers: int = WORKERS,
     extensions: Callable[[Served, str, Asked, Client], object] | None = None,
+    mounts: Sequence[Mount] = (),
 ) -> Starlette:
     """
     What serves a store.
@@ -75,13 +78,16 @@ def application(
         clock: Gives the time, aware, in UTC.
         workers: How many requests are answered at once.
         extensions: Answers the routes beside the wire; those of `fencepost.mailbox.wire.port` where None.
+        mounts: What the tools at `/mcp` may use; without any there are none.
     """
-    house = _House(Desk(store, clock), backend, workers, extensions or _extensions())
+    models = _Models(store, mounts) if mounts else None
+    house = _House(Desk(store, clock), backend, workers, extensions or _extensions(), models)
     routes = [
         Route(_HEALTH, house.health),
         Route("/v1/capabilities", house.capabilities),
         *(Route(f"/v1/{name}", house.endpoint(_routed(name)), methods=["POST"]) for name in ROUTES),
         Route("/v1/fencepost/{method}", house.endpoint(house.extension), methods=["POST"]),
+        *([Route(_MCP, models)] if models else []),
     ]
     return Starlette(routes=routes, middleware=[Middleware(_Door, tokens=tokens)], lifespan=house.lifespan)
 
@@ -131,6 +137,32 @@ class _Door:
         return None
 
 
+class _Models:
+    """The tools of models, for whoever holds a token without an allowance; needs `fencepost[mcp]`."""
+
+    def __init__(self, store: Served, mounts: Sequence[Mount]) -> None:
+        from fencepost.mailbox.mcp.server import over_http
+        from fencepost.mailbox.mcp.tools import Tools
+
+        def tools_of(request: Request) -> Tools:
+            who: Client = request.scope[_CLIENT]
+            return Tools(store, list(mounts), actor=who.actor(None))
+
+        self._app = over_http(tools_of)
+
+    def running(self) -> contextlib.AbstractAsyncContextManager[object]:
+        """For as long as anybody may ask."""
+        return self._app.router.lifespan_context(self._app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        try:
+            scope[_CLIENT].allow_everything(_MCP)
+        except FencepostError as error:
+            return await _refusal(error)(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+
 class _House:
     """What the routes share: the desk, and the threads that work at it."""
 
@@ -140,10 +172,12 @@ class _House:
         backend: str,
         workers: int,
         extensions: Callable[[Served, str, Asked, Client], object] | None,
+        models: _Models | None,
     ) -> None:
         self._desk = desk
         self._backend = backend
         self._extensions = extensions
+        self._models = models
         self._bodies = Bodies(_LARGE)
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fencepost-serve")
         self._nurse = ThreadPoolExecutor(1, thread_name_prefix="fencepost-health")
@@ -152,11 +186,12 @@ class _House:
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
         """The threads end with the application, and what they do is done first."""
-        try:
+        async with contextlib.AsyncExitStack() as after:
+            after.callback(self._nurse.shutdown)
+            after.callback(self._pool.shutdown)
+            if self._models is not None:
+                await after.enter_async_context(self._models.running())
             yield
-        finally:
-            self._pool.shutdown()
-            self._nurse.shutdown()
 
     # --- without a body -------------------------------------------------------------------------------
 

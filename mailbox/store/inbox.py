@@ -34,6 +34,10 @@ _ASKS: Final[dict[str, tuple[tuple[int, str], ...]]] = {
     "closed": ((CLOSED, _ALL),),
     "all": ((PENDING, _ALL), (READ, _ALL), (CLOSED, _ALL), (CLAIMED, _ALL)),
 }
+_COUNTS: Final = (
+    f"SELECT count(*) FROM (SELECT 1 FROM document WHERE {_HERE}{PENDING} AND due <= :now LIMIT :limit)",  # noqa: S608 - of constants
+    f"SELECT count(*) FROM (SELECT 1 {_CLAIMED} <= :now LIMIT :limit)",  # noqa: S608 - likewise
+)
 #: The next due time of what is scheduled, and the next end of a running lease.
 _PENDING: Final = f"FROM document WHERE {_HERE}{PENDING} AND due"
 _NEXT: Final = (f"SELECT min(due) {_PENDING} > :now", f"SELECT min(ready) {_CLAIMED} > :now")
@@ -77,6 +81,20 @@ def select(
                 found += db.execute(query, asked)
     found.sort()
     return [(version, body) for _, _, _, version, body in found[:limit]]
+
+
+def count_unread(
+    db: sqlite3.Connection, scopes: Iterable[str], conversations: Iterable[str], now: int, most: int
+) -> int:
+    """How many messages are unread; counting ends at `most`."""
+    found = 0
+    audience = ("", *conversations)
+    for scope in scopes:
+        for conversation in audience:
+            for query in _COUNTS:
+                asked = {"scope": scope, "conversation": conversation, "now": now, "limit": most - found}
+                found += db.execute(query, asked).fetchone()[0]
+    return found
 
 
 def unsupported(db: sqlite3.Connection, scopes: Iterable[str], limit: int) -> list[tuple[str, str, int, str]]:

@@ -1,0 +1,244 @@
+"""
+`fencepost setup` and `fencepost status`: the clients of this machine, and whether they know of us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+
+from fencepost.journal.errors import FencepostError
+from fencepost.mailbox import times
+from fencepost.mailbox.cli import show, spool
+from fencepost.mailbox.cli.options import json_flag, root_option
+from fencepost.mailbox.cli.place import home
+from fencepost.mailbox.clients import CLIENTS
+from fencepost.mailbox.errors import Usage
+from fencepost.mailbox.registration import PLACES, File, Unmergeable
+
+_LEVELS = ("user", "project")
+
+
+@attrs.frozen
+class _Target:
+    """A file of a client, where it would be here."""
+
+    client: str
+    file: File
+    path: Path
+
+    def text(self) -> str | None:
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+
+@click.command()
+@click.option("--client", multiple=True, type=click.Choice(list(PLACES)), help="Only this client. Repeatable.")
+@click.option("--write", is_flag=True, help="Write what is shown; otherwise nothing is written.")
+@click.option("--yes", is_flag=True, help="Do not ask before writing.")
+@click.option("--remove", is_flag=True, help="Take our entries out again.")
+@click.option("--at", multiple=True, metavar="CLIENT=DIR", help="A client's folder is there. Repeatable.")
+@click.option(
+    "--level", type=click.Choice(_LEVELS), default="user", show_default=True, help="For all projects, or here."
+)
+def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tuple[str, ...], level: str) -> None:
+    """
+    Tell the coding agents of this machine of their mail: hooks that show it, and tools to work on it.
+
+    A client is found by its configuration folder, which is never made. What would change is shown as a difference;
+    with --write it is changed, and nothing else in those files is. A file with comments is left alone, and the lines
+    for it are shown. Doing it again changes nothing, or brings our entries up to date.
+    """
+    program = _program()
+    targets = list(_targets(client or tuple(PLACES), _at(at), level))
+    if not targets:
+        click.echo("No client was found. Name its folder with --at CLIENT=DIR.")
+        return
+    changes: list[tuple[_Target, str]] = []
+    for target in targets:
+        before = target.text()
+        try:
+            after = _after(target, before, program, remove=remove)
+        except Unmergeable as why:
+            show.note(f"{target.path} is left alone ({why}); put this into it yourself:")
+            click.echo(target.file.merged(None, program))
+            continue
+        if after != (before or ""):
+            changes.append((target, after))
+            _print_difference(target.path, before or "", after)
+    if not changes:
+        click.echo("Nothing to change.")
+    elif not write:
+        click.echo("Nothing was written. Add --write to do this.")
+        return
+    elif yes or click.confirm("Write this?", err=True):
+        _write(changes, remove=remove)
+    if not remove:
+        for name in dict.fromkeys(target.client for target in targets):
+            if (trust := PLACES[name].trust) is not None:
+                show.note(f"{name}: {trust.format(program=program)}")
+
+
+def _write(changes: list[tuple[_Target, str]], *, remove: bool) -> None:
+    for target, after in changes:
+        if remove and not after.strip("{} \n"):
+            target.path.unlink()  # nothing but ours was in it
+        else:
+            _replace(target.path, after)
+        click.echo(f"written: {show.visible(str(target.path))}")
+
+
+def _after(target: _Target, before: str | None, program: str, *, remove: bool) -> str:
+    if not remove:
+        return target.file.merged(before, program)
+    return "" if before is None else target.file.removed(before)
+
+
+def _program() -> str:
+    """The file that starts us."""
+    found = shutil.which(sys.argv[0]) or shutil.which("fencepost")
+    if found is None:
+        raise Usage(why="setup has to be started as the installed program, so that it can be named")
+    return str(Path(found).absolute())
+
+
+def _at(given: tuple[str, ...]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for text in given:
+        client, equals, folder = text.partition("=")
+        if not equals or client not in PLACES or not folder:
+            raise Usage(why=f"--at {text!r} is not CLIENT=DIR, with one of {', '.join(PLACES)}")
+        found[client] = Path(folder)
+    return found
+
+
+def _targets(clients: tuple[str, ...], at: dict[str, Path], level: str) -> Iterator[_Target]:
+    """The files of every client whose folder is there."""
+    for client in clients:
+        place = PLACES[client]
+        named = os.environ.get(place.variable) if place.variable is not None else None
+        folder = at.get(client) or Path(named or Path.home() / place.folder)
+        if not folder.is_dir():
+            continue
+        if level == "user":
+            yield from (_Target(client, file, folder / file.name) for file in place.user)
+        else:
+            yield from (_Target(client, file, Path.cwd() / file.name) for file in place.project)
+
+
+def _print_difference(path: Path, before: str, after: str) -> None:
+    name = show.visible(str(path))
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm="", n=2)
+    for line in lines:
+        click.echo(show.visible(line))
+
+
+def _replace(path: Path, text: str) -> None:
+    """The whole file at once, with the mode that it had; a link stays a link."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    fd, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(fd, "w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(fd)
+        os.chmod(unfinished, mode)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        raise
+
+
+@click.command()
+@root_option
+@json_flag
+def status(root: str | None, as_json: bool) -> None:
+    """
+    Show for each client whether it is there, whether it knows of us, and when it was last heard of; and the store.
+    """
+    where = os.path.abspath(root or home())
+    clients = [_client(name, where) for name in PLACES]
+    health = _health(where)
+    if as_json:
+        show.print_json({"clients": clients, "store": health})
+        return
+    for found in clients:
+        click.secho(found["client"], bold=True, nl=False)
+        click.echo(f"  {_line(found)}")
+    click.echo(show.visible(f"store: {health['root']}: {health['says']}, {health['spooled']} to be recorded"))
+
+
+def _client(name: str, root: str) -> dict[str, Any]:
+    registered: dict[str, list[str]] = {}
+    programs: set[str] = set()
+    for level in _LEVELS:
+        for target in _targets((name,), {}, level):
+            text = target.text()
+            if text is not None and _knows(target, text):
+                registered.setdefault(level, []).append(str(target.path))
+                programs |= set(re.findall(r"([^\s\"']*fencepost)['\"]*(?: hook --client|\",|\"\n)", text))
+    place = PLACES[name]
+    named = os.environ.get(place.variable) if place.variable is not None else None
+    seen = spool.last_seen(root, name)
+    return {
+        "client": name,
+        "found": Path(named or Path.home() / place.folder).is_dir(),
+        "registered": registered,
+        "program_found": all(os.access(program, os.X_OK) for program in programs) if programs else None,
+        "delivers": sorted(CLIENTS[name].delivers),
+        "qualified": CLIENTS[name].qualified,
+        "last_seen": None if seen is None else times.show(seen),
+    }
+
+
+def _knows(target: _Target, text: str) -> bool:
+    """Does the file hold entries of ours?"""
+    try:
+        return target.file.removed(text) != text
+    except Unmergeable:
+        return "fencepost hook --client" in text
+
+
+def _line(found: dict[str, Any]) -> str:
+    if not found["found"]:
+        return "not found"
+    words = [f"registered for the {' and the '.join(found['registered'])}" if found["registered"] else "not registered"]
+    if found["program_found"] is False:
+        words.append("BUT THE PROGRAM IS NOT WHERE IT SAYS: run `fencepost setup --write` again")
+    words.append("mail at " + ", ".join(found["delivers"]))
+    words.append(f"tried with {found['qualified']}" if found["qualified"] else "not qualified")
+    words.append("never heard of" if found["last_seen"] is None else f"last heard of {found['last_seen']}")
+    return "; ".join(words)
+
+
+def _health(root: str) -> dict[str, Any]:
+    """What the store says of itself."""
+    from fencepost.mailbox.store.opening import file_store
+
+    spooled = len(spool.entries(root))
+    if spool.is_alone(root):
+        return {"root": root, "good": True, "says": "no store yet", "spooled": spooled}
+    try:
+        with contextlib.closing(file_store(root)) as store:
+            damage = store.damage
+    except FencepostError as error:
+        return {"root": root, "good": False, "says": str(error), "spooled": spooled}
+    says = "good" if damage is None else str(damage)
+    return {"root": root, "good": damage is None, "says": says, "spooled": spooled}

@@ -1,0 +1,1 @@
+"""The mailbox as tools for models, over the Model Context Protocol."""

@@ -1,0 +1,234 @@
+"""`fencepost setup` and `fencepost status`, over the files of clients in a home."""
+
+import json
+import re
+import stat
+import tomllib
+
+import pytest
+
+FILES = {
+    "claude-code": (".claude", "settings.json"),
+    "codex": (".codex", "hooks.json"),
+    "cursor": (".cursor", "hooks.json"),
+    "muse-code": (".muse-code", "settings.json"),
+}
+MINE = {
+    "model": "opus",
+    "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}], "PreToolUse": []},
+    "permissions": {"allow": ["Bash(ls)"]},
+}
+
+
+def setup(shell, *words):
+    answer = shell.run("setup", *words)
+    assert 0 == answer.status, answer.err
+    return answer
+
+
+def write(shell, *words):
+    return setup(shell, "--write", "--yes", *words)
+
+
+@pytest.fixture(params=FILES)
+def client(request, shell):
+    """A client whose folder is there."""
+    (shell.home / FILES[request.param][0]).mkdir()
+    return request.param
+
+
+def file_of(shell, client):
+    folder, name = FILES[client]
+    return shell.home / folder / name
+
+
+def commands(value):
+    """Every command in settings, wherever it stands."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            if name == "command" and isinstance(each, str):
+                yield each
+            yield from commands(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from commands(each)
+
+
+def ours(shell, client):
+    found = commands(json.loads(file_of(shell, client).read_text()))
+    return [each for each in found if f"hook --client {client}" in each]
+
+
+def test_nothing_is_written_unless_asked(shell, client):
+    """It shows what would change, and where."""
+    answer = setup(shell)
+
+    assert "--write" in answer.out
+    assert str(file_of(shell, client)) in answer.out
+    assert not file_of(shell, client).exists()
+
+
+def test_the_hooks_are_there_once(shell, client):
+    """Written, with the program's whole path, private; the second time nothing changes."""
+    write(shell)
+    once = file_of(shell, client).read_text()
+    found = ours(shell, client)
+
+    assert found
+    assert all(each.startswith(shell.program) for each in found)
+    assert 0 == stat.S_IMODE(file_of(shell, client).stat().st_mode) & 0o077
+    assert "Nothing to change" in write(shell).out
+    assert once == file_of(shell, client).read_text()
+
+
+def test_what_else_is_there_stays(shell, client):
+    """In its order, with its indentation, and the file with its mode; after removing it is all that is there."""
+    file = file_of(shell, client)
+    mine = MINE if client != "cursor" else {"version": 1, "hooks": {"stop": [{"command": "say done"}]}, "x": 1}
+    file.write_text(json.dumps(mine, indent=4) + "\n")
+    file.chmod(0o640)
+
+    write(shell)
+    merged = json.loads(file.read_text())
+    assert set(mine) <= set(merged)
+    assert "say done" in set(commands(merged))
+    assert re.search(r'^    "', file.read_text(), re.MULTILINE)
+    write(shell, "--remove")
+
+    assert mine == json.loads(file.read_text())
+    assert 0o640 == stat.S_IMODE(file.stat().st_mode)
+
+
+def test_our_old_entries_are_brought_up_to_date(shell, client):
+    """Another place of the program, another form: there is one entry for each event in the end."""
+    write(shell)
+    file = file_of(shell, client)
+    expected = file.read_text()
+    file.write_text(expected.replace(shell.program, "/old/place/fencepost"))
+
+    write(shell)
+
+    assert expected == file.read_text()
+
+
+@pytest.mark.parametrize(
+    "text", ['{\n  // mine\n  "model": "x"\n}\n', "{", "[]", '{"hooks": []}', '{"hooks": {"Stop": 3}}']
+)
+def test_a_file_that_cannot_be_merged_is_left_alone(shell, text):
+    """The lines for it are shown instead."""
+    (shell.home / ".claude").mkdir()
+    file = file_of(shell, "claude-code")
+    file.write_text(text)
+
+    answer = write(shell, "--client", "claude-code")
+
+    assert text == file.read_text()
+    assert "left alone" in answer.err
+    assert "hook --client claude-code" in answer.out
+
+
+def test_codex_keeps_the_comments_of_its_settings(shell):
+    """The tools are a block of their own at the end, which goes again."""
+    (shell.home / ".codex").mkdir()
+    file = shell.home / ".codex" / "config.toml"
+    text = '# mine\nmodel = "x"  # and this\n\n[features]\nplugins = false\n'
+    file.write_text(text)
+
+    write(shell)
+    written = file.read_text()
+    assert written.startswith(text.rstrip("\n"))
+    assert {"command": shell.program, "args": ["mcp"]} == tomllib.loads(written)["mcp_servers"]["fencepost"]
+    assert "Nothing to change" in write(shell).out
+    write(shell, "--remove")
+
+    assert text.strip() == file.read_text().strip()
+
+
+def test_codex_has_to_trust_and_setup_does_not_do_it(shell):
+    """It says so, and writes nothing about trust."""
+    (shell.home / ".codex").mkdir()
+
+    answer = write(shell)
+
+    assert "trust" in answer.err
+    assert "trusted" not in (shell.home / ".codex" / "config.toml").read_text()
+
+
+def test_no_home_of_another_program_is_made(shell):
+    """A client that is not there is none."""
+    assert "No client was found" in write(shell).out
+    assert not [path for path in shell.home.iterdir() if path.name != ".fencepost"]
+
+
+def test_a_folder_elsewhere(shell, tmp_path):
+    """It is named, by an option or by the client's own variable."""
+    (tmp_path / "claude").mkdir()
+    write(shell, "--at", f"claude-code={tmp_path / 'claude'}")
+    assert (tmp_path / "claude" / "settings.json").exists()
+
+    (tmp_path / "codex").mkdir()
+    shell.environ["CODEX_HOME"] = str(tmp_path / "codex")
+    write(shell)
+    assert (tmp_path / "codex" / "hooks.json").exists()
+
+    for words in ("nowhere", "claude-code=", "emacs=/x"):
+        assert 2 == shell.run("setup", "--at", words).status
+
+
+def test_for_one_project(shell, client):
+    """The entries are in the project's folder, and not in the home."""
+    write(shell, "--level", "project")
+
+    assert not file_of(shell, client).exists()
+    folder, name = FILES[client]
+    assert "hook --client" in (shell.here / folder / name).read_text()
+
+
+def test_a_link_stays_a_link(shell):
+    """Settings that are kept elsewhere are changed there."""
+    (shell.home / ".claude").mkdir()
+    real = shell.home / "dotfiles.json"
+    real.write_text("{}")
+    file_of(shell, "claude-code").symlink_to(real)
+
+    write(shell)
+
+    assert file_of(shell, "claude-code").is_symlink()
+    assert "hook --client" in real.read_text()
+
+
+def test_status_tells_what_is_there(shell, client):
+    """Found, registered, whether the program is where it says, and when the client was last heard of."""
+
+    def told():
+        answer = shell.run("status", "--json")
+        assert 0 == answer.status
+        document = json.loads(answer.out)
+        return {each["client"]: each for each in document["clients"]}[client], document["store"]
+
+    found, store = told()
+    assert found["found"]
+    assert not found["registered"]
+    assert store["good"]
+    write(shell)
+    found, _ = told()
+    assert ["user"] == list(found["registered"])
+    assert found["program_found"]
+    file = file_of(shell, client)
+    for other in (file, *([file.with_name("config.toml")] if client == "codex" else [])):
+        other.write_text(other.read_text().replace(shell.program, "/nowhere/fencepost"))
+    if client == "cursor":
+        (file.with_name("mcp.json")).unlink()
+    assert told()[0]["program_found"] is False
+    assert "NOT WHERE IT SAYS" in shell.run("status").out
+
+
+def test_status_knows_when_a_client_was_heard_of(shell):
+    """At its last call of a hook."""
+    document = {"session_id": "s", "cwd": str(shell.here), "hook_event_name": "UserPromptSubmit", "prompt": "x"}
+    shell.run("hook", "--client", "codex", stdin=json.dumps(document).encode())
+
+    found = {each["client"]: each for each in json.loads(shell.run("status", "--json").out)["clients"]}
+
+    assert found["codex"]["last_seen"] is not None
+    assert found["claude-code"]["last_seen"] is None
