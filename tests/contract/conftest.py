@@ -187,9 +187,11 @@ def _installed():
 
 
 def pytest_generate_tests(metafunc):
-    """Ask what holds everywhere of every kind of store."""
+    """Ask what holds everywhere of every kind of store.  Plain wire 6 has no words for idempotency keys."""
     if "over" in metafunc.fixturenames and metafunc.module.__name__.rpartition(".")[2] in EVERYWHERE:
-        metafunc.parametrize("over", SUBSTRATES, scope="module")
+        has_keys = "_key" in metafunc.function.__name__
+        names = [name for name in SUBSTRATES if not (has_keys and name == "wire-plain")]
+        metafunc.parametrize("over", names, scope="module")
 
 
 @pytest.fixture(scope="module")
