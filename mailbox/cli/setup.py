@@ -23,7 +23,7 @@ from fencepost.journal.errors import FencepostError
 from fencepost.mailbox import times
 from fencepost.mailbox.cli import show, spool
 from fencepost.mailbox.cli.options import json_flag, root_option
-from fencepost.mailbox.cli.place import home
+from fencepost.mailbox.cli.place import DATABASE_VARIABLE, URL_VARIABLE, elsewhere, home
 from fencepost.mailbox.clients import CLIENTS
 from fencepost.mailbox.errors import Usage
 from fencepost.mailbox.registration import PLACES, File, Unmergeable
@@ -175,14 +175,15 @@ def status(root: str | None, as_json: bool) -> None:
     """
     where = os.path.abspath(root or home())
     clients = [_client(name, where) for name in PLACES]
-    health = _health(where)
+    health = _health(where, away=root is None and elsewhere())
     if as_json:
         show.print_json({"clients": clients, "store": health})
         return
     for found in clients:
         click.secho(found["client"], bold=True, nl=False)
         click.echo(f"  {_line(found)}")
-    click.echo(show.visible(f"store: {health['root']}: {health['says']}, {health['spooled']} to be recorded"))
+    place = health["root"] or "in the database or with the state process that the environment names"
+    click.echo(show.visible(f"store: {place}: {health['says']}, {health['spooled']} to be recorded"))
 
 
 def _client(name: str, root: str) -> dict[str, Any]:
@@ -228,11 +229,19 @@ def _line(found: dict[str, Any]) -> str:
     return "; ".join(words)
 
 
-def _health(root: str) -> dict[str, Any]:
+def _health(root: str, *, away: bool) -> dict[str, Any]:
     """What the store says of itself."""
+    from fencepost.mailbox import open_store
     from fencepost.mailbox.store.opening import file_store
 
     spooled = len(spool.entries(root))
+    if away:
+        try:
+            with contextlib.closing(open_store(os.environ.get(DATABASE_VARIABLE) or os.environ[URL_VARIABLE])) as store:
+                store.feed_bounds()
+        except FencepostError as error:
+            return {"root": None, "good": False, "says": str(error), "spooled": spooled}
+        return {"root": None, "good": True, "says": "good", "spooled": spooled}
     if spool.is_alone(root):
         return {"root": root, "good": True, "says": "no store yet", "spooled": spooled}
     try:
