@@ -242,15 +242,8 @@ def _starts(started, rounds, folder, environment):
         order = list(started) if number % 2 else list(reversed(started))
         for name in order:
             began = time.perf_counter()
-            subprocess.run(
-                started[name],
-                cwd=folder,
-                env=environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=120,
-                check=True,
-            )
+            # With pipes, because what has none is waited for in steps that double: 16 ms, 32 ms, 64 ms.
+            subprocess.run(started[name], cwd=folder, env=environment, capture_output=True, timeout=120, check=True)
             if number >= 0:
                 took[name].append(time.perf_counter() - began)
     return took
