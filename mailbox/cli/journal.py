@@ -24,8 +24,7 @@ from fencepost.journal.reader import FileReader
 from fencepost.mailbox import audit, errors, shapes, times
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
-from fencepost.mailbox.cli.options import json_flag, root_option, whole
-from fencepost.mailbox.cli.place import home
+from fencepost.mailbox.cli.options import journal_folder, json_flag, root_option, whole
 from fencepost.mailbox.store.documents import Document, Erased
 from fencepost.mailbox.store.opening import open_index_to_read
 
@@ -50,7 +49,7 @@ def _reader(root: str | None) -> FileReader:
     """The journal, and what its index proves to have been there."""
     if root == "":
         raise errors.Usage(why="--root is empty: name a folder, or leave it out")
-    reader = FileReader(os.path.abspath(root or home()))
+    reader = FileReader(journal_folder(root))
     with contextlib.suppress(JournalUnavailable), open_index_to_read(reader) as db:
         reader.witness = 0 if db is None else db.execute("SELECT seq FROM fed").fetchone()[0]
     return reader

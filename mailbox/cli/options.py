@@ -20,6 +20,7 @@ from fencepost.mailbox.cli import spool
 from fencepost.mailbox.cli.place import (
     DATABASE_VARIABLE,
     URL_VARIABLE,
+    elsewhere,
     home,
     login,
     project_scope,
@@ -37,6 +38,20 @@ if TYPE_CHECKING:  # what a command does not open it does not import
     from fencepost.mailbox.past import Past
     from fencepost.mailbox.shelf import Documents
     from fencepost.mailbox.talks import Conversations
+
+
+def journal_folder(root: str | None) -> str:
+    """
+    The folder whose journal is meant; a store elsewhere has none that could be proven in its place.
+
+    Raises:
+        Usage: The environment names a store that is in no folder.
+    """
+    if root is None and elsewhere():
+        why = "the environment names a store in no folder: `fencepost export DIR`, then name that with --root DIR"
+        raise errors.Usage(why=why)
+    return os.path.abspath(root or home())
+
 
 #: No number here has more digits; it keeps an error from being as long as what was given.
 _DIGITS_MAX = 40
@@ -174,6 +189,9 @@ class Where:
         """The database and the state process that were named, by an option or else by the environment."""
         given = {"--root": self.root, "--database-url": self.database_url, "--url": self.url}
         named = [option for option, value in given.items() if value is not None]
+        for option in named:
+            if given[option] == "" and option != "--root":
+                raise errors.Usage(why=f"{option} is empty: say where the store is, or leave it out")
         if len(named) > 1:
             raise errors.Usage(why=f"{named[0]} and {named[1]} were both given: a store is in one place")
         environ = {} if named else os.environ

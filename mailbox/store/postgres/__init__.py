@@ -1,6 +1,8 @@
 """
 A store in a Postgres database, for workers on many machines.
 
+    from fencepost.mailbox.store.postgres.opening import postgres_store
+
     store = postgres_store("postgresql://mail@db.internal/agents")
 
 Everything that a batch does is one transaction: its events, the documents that
