@@ -194,6 +194,105 @@ class AnnotationsRedacted:
     entries: tuple[Annotated, ...]
 
 
+# --- agents whose programs are fed here, and the rooms that they hear ------------------------------------
+
+
+@attrs.frozen(slots=False)
+class AgentBound:
+    """
+    An agent goes on in a session of its program, whose own history is that file.
+
+    What was saved and not yet confirmed goes there too; it has never been in another.
+    """
+
+    session: str
+    history: str
+
+
+@attrs.frozen(slots=False)
+class DeliverySaved:
+    """
+    Input for an agent, before any of it is submitted.
+
+    Attributes:
+        kind: `rooms` or `mail`.
+        items: The ids of what is in it: events of rooms, or messages.
+        history: The native history that it is for.
+        offset: Where that ended, in bytes: an entry that proves it stands behind.
+    """
+
+    id: str
+    kind: str
+    text: str
+    items: tuple[str, ...]
+    history: str
+    offset: int
+
+
+@attrs.frozen(slots=False)
+class DeliverySubmitted:
+    """It is about to be handed to the program, for the so-many-th time."""
+
+    attempt: int
+
+
+@attrs.frozen(slots=False)
+class DeliveryConfirmed:
+    """The native history has it: under that id of its own."""
+
+    entry: str
+
+
+@attrs.frozen(slots=False)
+class DeliveryCheckpointed:
+    """Where it came from is read up to there."""
+
+
+@attrs.frozen(slots=False)
+class DeliveryAcknowledged:
+    """Nothing of it is left to do."""
+
+
+@attrs.frozen(slots=False)
+class RoomOpened:
+    """An agent hears a room from here on; what was said before is not for it."""
+
+    token: str
+    at: datetime
+
+
+@attrs.frozen(slots=False)
+class Passed:
+    """An event of a room that was not for the agent, and why."""
+
+    event: str
+    why: str
+
+
+@attrs.frozen(slots=False)
+class RoomRead:
+    """These were taken in or passed over, and reading goes on from the token."""
+
+    token: str
+    taken: tuple[str, ...]
+    passed: tuple[Passed, ...] = ()
+
+
+@attrs.frozen(slots=False)
+class RoomResynced:
+    """The room's history was not what it had been, and reading goes on from the token."""
+
+    token: str
+    why: str
+
+
+@attrs.frozen(slots=False)
+class RoomClosed:
+    """The agent hears the room no more."""
+
+    why: str
+
+
 MessageEvent: TypeAlias = (
     Sent
     | Acknowledged
@@ -209,4 +308,20 @@ MessageEvent: TypeAlias = (
 )
 DocumentEvent: TypeAlias = Written | Deleted
 TalkEvent: TypeAlias = TurnAppended | ProjectionsAppended | TurnsRedacted | AnnotationsRedacted
-Event: TypeAlias = MessageEvent | Rewritten | Linked | DocumentEvent | Redacted | Shown | CheckpointMoved | TalkEvent
+AgentEvent: TypeAlias = (
+    AgentBound | DeliverySaved | DeliverySubmitted | DeliveryConfirmed | DeliveryCheckpointed | DeliveryAcknowledged
+)
+RoomEvent: TypeAlias = RoomOpened | RoomRead | RoomResynced | RoomClosed
+FleetEvent: TypeAlias = AgentEvent | RoomEvent
+Event: TypeAlias = (
+    MessageEvent
+    | Rewritten
+    | Linked
+    | DocumentEvent
+    | Redacted
+    | Shown
+    | CheckpointMoved
+    | TalkEvent
+    | AgentEvent
+    | RoomEvent
+)

@@ -1,0 +1,64 @@
+"""
+What a controller asks of a coding agent's program.
+
+An engine is one run of the program on one native history.  What it answers
+proves nothing: `fencepost.mailbox.fleet.history` looks for the proof in the
+file that the program itself writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import attrs
+
+
+@attrs.frozen
+class Bound:
+    """
+    A native history.
+
+    Attributes:
+        session: The id that the program gives it.
+        history: The file that the program keeps it in, which may not be there before the first entry.
+    """
+
+    session: str
+    history: str
+
+
+class Engine(Protocol):
+    """
+    One run of the program.  One thread uses it; its answers are read by threads of its own.
+
+    Raises:
+        EngineFailed: From every method: the program cannot be started, has ended, or answers what nobody understands.
+    """
+
+    def begin(self, bound: Bound | None) -> Bound:
+        """
+        Start the program and take up the history, or begin one.
+
+        Returns:
+            The same, or a new one where none was given, or where the one given has no entry yet and is not known.
+        """
+
+    def idle(self) -> bool:
+        """No turn runs and nothing is queued, by the program's own word."""
+
+    def submit(self, delivery: str, text: str) -> None:
+        """Hand over input, which begins a turn.  Its coming back says only that the program has heard it."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until the program says something, at most so long."""
+
+    def end(self) -> None:
+        """End the program, kindly and then not; a second call does nothing."""
+
+
+class Matcher(Protocol):
+    """Finds a delivery in the lines of a native history."""
+
+    def __call__(self, line: Mapping[str, Any], delivery: str, text: str) -> str | None:
+        """The id of the entry if this line is the user entry of that delivery, None where it is not."""
