@@ -31,6 +31,10 @@ SHOWN = "/shown/"
 #: The places that readers of the feed have come to, in a scope of their own; what follows is the checkpoint's name.
 CHECKPOINTS_SCOPE = "feed:checkpoints"
 CHECKPOINTS = "/checkpoints/"
+#: The agents whose programs are fed here, in a scope of their own; what follows is the agent's name, and for a room
+#: that it hears `/rooms/` and the room's id behind that.
+FLEET_SCOPE = "fleet"
+FLEET = "/fleet/"
 
 #: How other programs say in the document of a session what it continues.
 _CONTINUES: Final = re.compile(r"^[-*\s]*continues:\s*(.+?)\s*$", re.MULTILINE)

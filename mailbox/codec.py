@@ -23,9 +23,11 @@ import attrs
 import orjson
 from cattrs.preconf.orjson import make_converter
 
+from fencepost.mailbox.confirmation import Agent, Stage
 from fencepost.mailbox.events import (
     Accepted,
     Acknowledged,
+    AgentBound,
     Annotated,
     AnnotationsRedacted,
     Cancelled,
@@ -34,15 +36,25 @@ from fencepost.mailbox.events import (
     Completed,
     Declined,
     Deleted,
+    DeliveryAcknowledged,
+    DeliveryCheckpointed,
+    DeliveryConfirmed,
+    DeliverySaved,
+    DeliverySubmitted,
     Event,
     Idempotency,
     Linked,
+    Passed,
     ProjectionsAppended,
     Redacted,
     Released,
     Renewed,
     Reserved,
     Rewritten,
+    RoomClosed,
+    RoomOpened,
+    RoomRead,
+    RoomResynced,
     Sent,
     Shown,
     Snoozed,
@@ -52,6 +64,7 @@ from fencepost.mailbox.events import (
 )
 from fencepost.mailbox.message import FORMAT, Context, Delivery, Lease, Letter, Message, Reading, Reservation, Status
 from fencepost.mailbox.records import Action, Entry, MemoryDocument, Record, Version
+from fencepost.mailbox.rooms import Place
 from fencepost.mailbox.turns import Projection, Turn, TurnRedaction
 
 Json: TypeAlias = dict[str, Any]
@@ -85,6 +98,16 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     ProjectionsAppended: "projections.appended",
     TurnsRedacted: "turns.redacted",
     AnnotationsRedacted: "annotations.redacted",
+    AgentBound: "agent.bound",
+    DeliverySaved: "delivery.saved",
+    DeliverySubmitted: "delivery.submitted",
+    DeliveryConfirmed: "delivery.confirmed",
+    DeliveryCheckpointed: "delivery.checkpointed",
+    DeliveryAcknowledged: "delivery.acknowledged",
+    RoomOpened: "room.opened",
+    RoomRead: "room.read",
+    RoomResynced: "room.resynced",
+    RoomClosed: "room.closed",
 }
 _DELIVERIES: Final = {each.value: each for each in Delivery}
 #: The schema number that each event is written with.
@@ -336,14 +359,17 @@ def kept(raw: str) -> Message:
     return _message(orjson.loads(raw))
 
 
-def _many(kind: type[Event], each: Callable[[Any], Any]) -> Callable[[Json], Event]:
-    """What makes an event whose first field is a list from the fields of its JSON."""
+def _lists(kind: type[Event], **each: Callable[[Any], Any]) -> Callable[[Json], Event]:
+    """What makes an event from the fields of its JSON, some of which are lists of what these make."""
     shape = _Shape(_types(kind))
     make: Callable[..., Event] = kind
+    places = [(place, each[field.name]) for place, field in enumerate(attrs.fields(kind)) if field.name in each]
 
     def read(fields: Json) -> Event:
-        several, *rest = shape.values(fields)
-        return make(tuple(map(each, several)), *rest)
+        values = [*shape.values(fields)]
+        for place, one in places:
+            values[place] = tuple(map(one, values[place]))
+        return make(*values)
 
     return read
 
@@ -450,14 +476,47 @@ def redaction(raw: bytes | str) -> Redacted | TurnsRedacted | AnnotationsRedacte
     return _converter.structure(fields, Redacted)
 
 
+def agent_body(agent: Agent) -> bytes:
+    """An agent as JSON on one line."""
+    return orjson.dumps(_converter.unstructure(agent))
+
+
+def agent(raw: bytes | str) -> Agent:
+    """An agent from what `agent_body` made of it."""
+    fields = orjson.loads(raw)
+    saved = fields["delivery"]
+    return Agent(
+        **fields
+        | {
+            "stage": Stage(fields["stage"]),
+            "delivery": saved and DeliverySaved(**saved | {"items": tuple(saved["items"])}),
+        }
+    )
+
+
+def place_body(place: Place) -> bytes:
+    """How far a room was read, as JSON on one line."""
+    return orjson.dumps(_converter.unstructure(place), option=_OPTIONS)
+
+
+def place(raw: bytes | str) -> Place:
+    """How far a room was read, from what `place_body` made of it."""
+    fields = orjson.loads(raw)
+    since, remembered = datetime.fromisoformat(fields["since"]), tuple(fields["remembered"])
+    return Place(**fields | {"since": since, "remembered": remembered})
+
+
 _ANNOTATED: Final = _Shape(_types(Annotated))
+_PASSED: Final = _Shape(_types(Passed))
 _PROJECTION: Final = _Shape(_types(Projection))
 _READ_ANOTHER_WAY: Final[Mapping[type[Event], Callable[[Json], Event]]] = {
     Sent: _sent,
-    TurnAppended: _many(TurnAppended, partial(_of_type, dict)),
-    ProjectionsAppended: _many(ProjectionsAppended, lambda fields: Projection(*_PROJECTION.values(fields))),
-    TurnsRedacted: _many(TurnsRedacted, partial(_of_type, int)),
-    AnnotationsRedacted: _many(AnnotationsRedacted, lambda fields: Annotated(*_ANNOTATED.values(fields))),
+    TurnAppended: _lists(TurnAppended, messages=partial(_of_type, dict)),
+    ProjectionsAppended: _lists(ProjectionsAppended, entries=lambda fields: Projection(*_PROJECTION.values(fields))),
+    TurnsRedacted: _lists(TurnsRedacted, turns=partial(_of_type, int)),
+    AnnotationsRedacted: _lists(AnnotationsRedacted, entries=lambda fields: Annotated(*_ANNOTATED.values(fields))),
+    DeliverySaved: _lists(DeliverySaved, items=partial(_of_type, str)),
+    RoomRead: _lists(RoomRead, taken=partial(_of_type, str), passed=lambda fields: Passed(*_PASSED.values(fields))),
 }
 #: The stored name of an event -> what makes it from the fields of its JSON.
 _READERS: Final[Mapping[str, Callable[[Json], Event]]] = {

@@ -81,9 +81,9 @@ class Agent:
         delivered: How many were done with.
     """
 
+    stage: Stage = Stage.IDLE
     session: str | None = None
     history: str | None = None
-    stage: Stage = Stage.IDLE
     delivery: DeliverySaved | None = None
     attempts: int = 0
     entry: str | None = None

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, get_args
 
 import attrs
 
 from fencepost.journal import event as recorded
-from fencepost.mailbox import codec, records
+from fencepost.mailbox import codec, confirmation, records, rooms
 from fencepost.mailbox.addresses import MESSAGES, is_reserved
+from fencepost.mailbox.confirmation import Agent
 from fencepost.mailbox.events import (
+    AgentEvent,
     AnnotationsRedacted,
     CheckpointMoved,
     Deleted,
@@ -26,6 +28,7 @@ from fencepost.mailbox.events import (
     ProjectionsAppended,
     Redacted,
     Rewritten,
+    RoomEvent,
     Shown,
     TalkEvent,
     TurnAppended,
@@ -35,6 +38,7 @@ from fencepost.mailbox.events import (
 from fencepost.mailbox.evolve import Impossible, evolve
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Record
+from fencepost.mailbox.rooms import Place
 from fencepost.mailbox.store.checkpoints import Reached
 from fencepost.mailbox.store.showing import ShownTo
 from fencepost.mailbox.turns import PROJECTIONS, TURNS
@@ -66,7 +70,9 @@ class Series:
 
 
 RedactionEvent: TypeAlias = Redacted | TurnsRedacted | AnnotationsRedacted
-Content: TypeAlias = Message | Linked | Record | RedactionEvent | ShownTo | Reached | Series | Erased | Unreadable
+Content: TypeAlias = (
+    Message | Linked | Record | RedactionEvent | ShownTo | Reached | Agent | Place | Series | Erased | Unreadable
+)
 #: The streams of that kind.
 _SERIES: Final = {TURNS: Series(), PROJECTIONS: Series()}
 _SERIES_BODY: Final = b'{"series":true}'
@@ -155,6 +161,20 @@ def _beside(content: Content | None, event: recorded.Event, happened: Shown | Ch
     return content if isinstance(content, Erased) else _misplaced(event)
 
 
+def _agent(content: Content | None, event: recorded.Event, happened: AgentEvent) -> Content:
+    """An agent whose program is fed here after one more event."""
+    if content is None or isinstance(content, Agent):
+        return confirmation.after(content, happened)
+    return content if isinstance(content, Erased) else _misplaced(event)
+
+
+def _room(content: Content | None, event: recorded.Event, happened: RoomEvent) -> Content:
+    """How far a room was read after one more event."""
+    if content is None or isinstance(content, Place):
+        return rooms.after(content, happened)
+    return content if isinstance(content, Erased) else _misplaced(event)
+
+
 def _record(content: Content | None, event: recorded.Event, happened: DocumentEvent) -> Content:
     """A memory document after one more event; mail never becomes one."""
     if is_reserved(event.stream) or not (content is None or isinstance(content, Record)):
@@ -185,6 +205,8 @@ _FOLDS: Final[Mapping[type[Event], Callable[[Content | None, recorded.Event, Any
     ProjectionsAppended: _elsewhere,
     Shown: _beside,
     CheckpointMoved: _beside,
+    **dict.fromkeys(get_args(AgentEvent), _agent),
+    **dict.fromkeys(get_args(RoomEvent), _room),
 }
 
 
@@ -207,6 +229,10 @@ def body(content: Content) -> bytes | None:
             return codec.redaction_body(content)
         case ShownTo() | Reached():
             return content.body()
+        case Agent():
+            return codec.agent_body(content)
+        case Place():
+            return codec.place_body(content)
         case Series():
             return _SERIES_BODY
         case Erased() | Unreadable():
@@ -223,6 +249,10 @@ def content_of(raw: str) -> Content:
         return ShownTo.of(raw)
     if raw.startswith('{"position"'):
         return Reached.of(raw)
+    if raw.startswith('{"stage"'):
+        return codec.agent(raw)
+    if raw.startswith('{"token"'):
+        return codec.place(raw)
     if raw.startswith('{"series"'):
         return Series()
     return codec.link(raw) if raw.startswith('{"session"') else codec.redaction(raw)

@@ -64,6 +64,24 @@ EVENTS = {
     "turns.redacted": {"schema": 1, "turns": [1, 3], "reason": None},
     "annotations.redacted": {"schema": 1, "entries": [{"path": f"messages/{ID}", "about": "s", "about_turn": None}]},
     "redaction.recorded": {"schema": 1, "path": f"messages/{ID}", "count": 1, "reason": None},
+    "agent.bound": {"schema": 1, "session": "s-1", "history": "/home/pat/s-1.jsonl"},
+    "delivery.saved": {
+        "schema": 1,
+        "id": ID,
+        "kind": "rooms",
+        "text": "Look.",
+        "items": ["$1"],
+        "history": "/home/pat/s-1.jsonl",
+        "offset": 0,
+    },
+    "delivery.submitted": {"schema": 1, "attempt": 1},
+    "delivery.confirmed": {"schema": 1, "entry": "item-1"},
+    "delivery.checkpointed": {"schema": 1},
+    "delivery.acknowledged": {"schema": 1},
+    "room.opened": {"schema": 1, "token": "s1", "at": NOON},
+    "room.read": {"schema": 1, "token": "t2", "taken": ["$1"], "passed": [{"event": "$2", "why": "muted"}]},
+    "room.resynced": {"schema": 1, "token": "t3", "why": "restored"},
+    "room.closed": {"schema": 1, "why": "banned"},
 }
 REFERENCE = {"scope": "user:pat", "path": "notes/plan.md", "version": 3}
 

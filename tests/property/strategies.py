@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from typing import get_args
 
 import attrs
 from hypothesis import strategies as st
@@ -155,6 +156,29 @@ def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, sa
         events.TurnsRedacted: st.builds(
             events.TurnsRedacted, st.lists(counts, max_size=3).map(tuple), st.none() | said
         ),
+        events.AgentBound: st.builds(events.AgentBound, session, said),
+        events.DeliverySaved: st.builds(
+            events.DeliverySaved,
+            ids,
+            st.sampled_from(("rooms", "mail")),
+            said,
+            st.lists(session, max_size=3).map(tuple),
+            said,
+            st.integers(0, 2**53),
+        ),
+        events.DeliverySubmitted: st.builds(events.DeliverySubmitted, counts),
+        events.DeliveryConfirmed: st.builds(events.DeliveryConfirmed, said),
+        events.DeliveryCheckpointed: st.builds(events.DeliveryCheckpointed),
+        events.DeliveryAcknowledged: st.builds(events.DeliveryAcknowledged),
+        events.RoomOpened: st.builds(events.RoomOpened, said, moment),
+        events.RoomRead: st.builds(
+            events.RoomRead,
+            said,
+            st.lists(session, max_size=3).map(tuple),
+            st.lists(st.builds(events.Passed, session, said), max_size=2).map(tuple),
+        ),
+        events.RoomResynced: st.builds(events.RoomResynced, said, said),
+        events.RoomClosed: st.builds(events.RoomClosed, said),
     }[kind]
 
 
@@ -163,6 +187,8 @@ MESSAGE_EVENTS = tuple({kind: None for moves in MOVES.values() for kind in moves
 OTHER_EVENTS = (
     *(events.Linked, events.Written, events.Deleted, events.Shown, events.CheckpointMoved),
     *(events.TurnAppended, events.ProjectionsAppended, events.TurnsRedacted, events.AnnotationsRedacted),
+    *get_args(events.AgentEvent),
+    *get_args(events.RoomEvent),
 )
 any_events = st.sampled_from((*MESSAGE_EVENTS, *OTHER_EVENTS)).flatmap(
     lambda kind: event_of(kind, moments, names, any_letters, said)
