@@ -13,7 +13,8 @@ instead; a test that needs the time hands in a clock.
 Hypothesis tries as many inputs as the profile in $FENCEPOST_HYPOTHESIS_PROFILE says: `dev` (the default), `ci` (of
 `tox -e property`) or `soak`.
 
-A test that this machine cannot run is skipped, unless $FENCEPOST_REQUIRE is `all`: then it fails.
+A test that this machine cannot run is skipped, unless $FENCEPOST_REQUIRE is `all` or has the name of what is lacking
+(`synapse,pi`): then it fails.
 """
 
 import os
@@ -35,9 +36,10 @@ settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS_PROFILE", "dev"))
 def cannot():
     """Skip, saying what the machine lacks; or fail where everything is required."""
 
-    def skip(lacking):
-        if os.environ.get("FENCEPOST_REQUIRE") == "all":
-            pytest.fail(f"FENCEPOST_REQUIRE=all, but {lacking}")
+    def skip(lacking, name="all"):
+        required = os.environ.get("FENCEPOST_REQUIRE", "")
+        if {"all", name} & set(required.split(",")):
+            pytest.fail(f"FENCEPOST_REQUIRE={required}, but {lacking}")
         pytest.skip(lacking)
 
     return skip

@@ -20,6 +20,9 @@ VERSIONS = {
     "@anthropic-ai/claude-code": "2.1.332",
     "@openai/codex": "0.171.0",
     "@modelcontextprotocol/inspector": "0.15.0",
+    "@earendil-works/pi-coding-agent": "1.6.0",
+    # What Pi runs on, whatever the machine has.
+    "node": "22.23.3",
 }
 FOLDER = Path(os.environ.get("FENCEPOST_AGENTS_DIR") or Path.home() / ".cache" / "fencepost-agents")
 PROGRAM = Path(sysconfig.get_path("scripts")) / "fencepost"
@@ -57,6 +60,20 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "fast: a test of tests/agents that is in the default run")
 
 
+def environment(home, tmp):
+    """What a client starts with: a home of its own, and our program."""
+    bins = FOLDER / "node_modules" / ".bin"
+    kept = {name: value for name, value in os.environ.items() if name in ("LANG", "COVERAGE_PROCESS_START")}
+    return kept | {
+        "PATH": os.pathsep.join((str(PROGRAM.parent), str(bins), os.environ["PATH"])),
+        "HOME": str(home),
+        "USER": "pat",
+        "LOGNAME": "pat",
+        "TMPDIR": str(tmp),
+        "LC_ALL": "C.UTF-8",
+    }
+
+
 class Agent:
     """
     A client with a home and a project of its own, and a model that says what it is told.
@@ -73,16 +90,7 @@ class Agent:
         self.model = model
         for path in (self.home, self.here, folder / "tmp", self.home / self.folder):
             path.mkdir()
-        bins = FOLDER / "node_modules" / ".bin"
-        kept = {name: value for name, value in os.environ.items() if name in ("LANG", "COVERAGE_PROCESS_START")}
-        self.environ = kept | {
-            "PATH": os.pathsep.join((str(PROGRAM.parent), str(bins), os.environ["PATH"])),
-            "HOME": str(self.home),
-            "USER": "pat",
-            "LOGNAME": "pat",
-            "TMPDIR": str(folder / "tmp"),
-            "LC_ALL": "C.UTF-8",
-        }
+        self.environ = environment(self.home, folder / "tmp")
         self.prepare()
         self.fencepost("setup", "--client", self.client, "--write", "--yes")
 
