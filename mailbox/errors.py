@@ -125,6 +125,24 @@ class InvalidChoice(BadInput):
     choices: str
 
 
+class InvalidFleet(BadInput):
+    """What should say which agents there are and whom they hear cannot be read, or says what cannot be."""
+
+    code = "invalid_fleet"
+    sentence = "{path} is no description of agents: {why}"
+    path: str
+    why: str
+
+
+class UnknownAgent(BadInput):
+    """An agent that the description of them does not have."""
+
+    code = "unknown_agent"
+    sentence = "there is no agent {agent!r}: the agents are {known}"
+    agent: str
+    known: str
+
+
 class UnreadableFile(BadInput):
     """A file that holds a body or an outcome cannot be read."""
 

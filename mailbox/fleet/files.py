@@ -1,0 +1,74 @@
+"""
+The files that hold what is too large to hand over.
+
+They are private, named by the SHA-256 of what they hold, and whole or not there:
+each is written beside its place, synced and renamed.  The same content put
+again is the same file, kept longer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from fencepost.mailbox.fleet.writing import Stored
+
+_DAY_S: Final = 86_400
+_PART: Final = ".part"
+
+
+class Files:
+    """
+    A folder of such files, made when the first one is put.
+
+    Args:
+        folder: Where it is.
+
+    Raises:
+        OSError: From every method: the disk does not take or give it.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder: Final = Path(folder)
+
+    def place(self, digest: str) -> str:
+        """Where content of that digest is, or would be."""
+        return str(self._folder / digest[:2] / digest)
+
+    def put(self, content: bytes) -> Stored:
+        """Keep content, durably."""
+        digest = hashlib.sha256(content).hexdigest()
+        path = Path(self.place(digest))
+        for folder in (self._folder, path.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.is_file() and path.stat().st_size == len(content):
+            os.utime(path)
+        else:
+            part = path.with_suffix(f".{os.getpid()}{_PART}")
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            for folder in (path.parent, self._folder):
+                _sync(folder)
+        return Stored(digest, len(content), str(path))
+
+    def sweep(self, days: int) -> int:
+        """Remove what was put longer ago than that; how many files."""
+        oldest = time.time() - days * _DAY_S
+        old = [each for each in self._folder.glob("*/*") if each.lstat().st_mtime < oldest]
+        for each in old:
+            each.unlink()
+        return len(old)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
