@@ -5,10 +5,14 @@ A format is a function from a request's body and a step to the parts of a stream
 text, with or without a pause before it, or else a tool and its arguments.
 """
 
+import itertools
 import json
 
 # Stands in a stream where the step is asked to wait.
 PAUSE = object()
+
+# A client may take two answers of one id for one.
+_numbers = itertools.count(1)
 
 
 def _event(value, name=None):
@@ -34,8 +38,9 @@ def _speaks(step):
 
 
 def _messages(body, step):
+    number = next(_numbers)
     shell = {
-        "id": "msg_1",
+        "id": f"msg_{number}",
         "type": "message",
         "role": "assistant",
         "model": body.get("model", "scripted"),
@@ -51,7 +56,7 @@ def _messages(body, step):
         if _pauses(step):
             deltas = [{"type": "text_delta", "text": step.FIRST}, PAUSE, *deltas]
     else:
-        block = {"type": "tool_use", "id": f"toolu_{id(step)}", "name": step.tool, "input": {}}
+        block = {"type": "tool_use", "id": f"toolu_{number}", "name": step.tool, "input": {}}
         deltas = [{"type": "input_json_delta", "partial_json": json.dumps(step.arguments)}]
         reason = "tool_use"
     yield {"type": "content_block_start", "index": 0, "content_block": block}
@@ -67,34 +72,37 @@ def _messages(body, step):
 
 
 def _responses(_, step):
-    yield {"type": "response.created", "response": {"id": "resp_1"}}
+    number = next(_numbers)
+    response, name = {"id": f"resp_{number}"}, f"item_{number}"
+    yield {"type": "response.created", "response": response}
     if _speaks(step):
-        item = {"type": "message", "role": "assistant", "id": "item_1", "content": []}
+        item = {"type": "message", "role": "assistant", "id": name, "content": []}
         if _pauses(step):
             # Only what was announced may come in pieces.
             yield {"type": "response.output_item.added", "output_index": 0, "item": item}
-            delta = {"type": "response.output_text.delta", "item_id": "item_1", "output_index": 0, "content_index": 0}
+            delta = {"type": "response.output_text.delta", "item_id": name, "output_index": 0, "content_index": 0}
             yield delta | {"delta": step.FIRST}
             yield PAUSE
             yield delta | {"delta": step.text}
         item = item | {"content": [{"type": "output_text", "text": _whole(step)}]}
     else:
-        namespace, _, name = step.tool.rpartition("/")
+        namespace, _, tool = step.tool.rpartition("/")
         item = {
             "type": "function_call",
-            "id": "item_1",
-            "call_id": f"call_{id(step)}",
-            "name": name,
+            "id": name,
+            "call_id": f"call_{number}",
+            "name": tool,
             **({"namespace": namespace} if namespace else {}),
             "arguments": json.dumps(step.arguments),
         }
     yield {"type": "response.output_item.done", "item": item}
     usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-    yield {"type": "response.completed", "response": {"id": "resp_1", "usage": usage}}
+    yield {"type": "response.completed", "response": response | {"usage": usage}}
 
 
 def _chat(body, step):
-    shell = {"id": "chat_1", "object": "chat.completion.chunk", "created": 0, "model": body.get("model", "scripted")}
+    number, model = next(_numbers), body.get("model", "scripted")
+    shell = {"id": f"chat_{number}", "object": "chat.completion.chunk", "created": 0, "model": model}
 
     def chunk(delta, reason=None):
         return _event(shell | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
@@ -108,7 +116,7 @@ def _chat(body, step):
         yield chunk({}, "stop")
     else:
         function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
-        call = {"index": 0, "id": f"call_{id(step)}", "type": "function", "function": function}
+        call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
         yield chunk({"tool_calls": [call]})
         yield chunk({}, "tool_calls")
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}

@@ -3,7 +3,7 @@ A model that says what it is told: the server that the real clients talk to inst
 
 It speaks what Claude Code (Anthropic's messages), Codex (OpenAI's responses) and Pi (OpenAI's chat completions) speak,
 streaming, and keeps every request.  A script is a list of steps, each asked for what to answer when its turn comes: a
-text, a text that is long in coming, or a call of a tool.
+text, a text that is long in coming, a call of a tool, or a refusal.
 """
 
 import gzip
@@ -33,6 +33,12 @@ class Call(NamedTuple):
 
     tool: str
     arguments: dict
+
+
+class Fail(NamedTuple):
+    """Refuse to answer."""
+
+    status: int = 400
 
 
 class Hold:
@@ -215,7 +221,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif said:
             session = self.headers.get("thread-id") or self.headers.get("x-session-affinity")
             step = self.server_model.answer(body, session)
-            self._stream(said(body, step), step)
+            if isinstance(step, Fail):
+                self._json({"error": {"type": "scripted", "message": "as scripted"}}, step.status)
+            else:
+                self._stream(said(body, step), step)
         else:
             self._json({"error": {"message": "no such path"}}, 404)
 

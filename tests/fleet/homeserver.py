@@ -86,7 +86,6 @@ class Homeserver:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
             )
         deadline = time.monotonic() + PATIENCE_S
         while not self._answers():

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from agents.model import Call, Hold, Say
+from agents.model import Call, Fail, Hold, Say
 from fleet.talk import Talk
 
 HELLO = {"clientInfo": {"name": "test", "title": "test", "version": "0"}, "capabilities": {"experimentalApi": True}}
@@ -48,10 +48,15 @@ def closed(talk, turn):
     ]["turn"]["status"]
 
 
+def items(talk, thread, kind):
+    """What a thread of Codex has in its history, of one kind."""
+    turns = talk.codex("thread/read", threadId=thread, includeTurns=True)["thread"]["turns"]
+    return [item for turn in turns for item in turn["items"] if kind == item["type"]]
+
+
 def told(talk, thread):
     """The ids of the messages of users that a thread of Codex has in its history."""
-    turns = talk.codex("thread/read", threadId=thread, includeTurns=True)["thread"]["turns"]
-    return [item["clientId"] for turn in turns for item in turn["items"] if "userMessage" == item["type"]]
+    return [item["clientId"] for item in items(talk, thread, "userMessage")]
 
 
 def settled(talk, begin=0):
@@ -76,6 +81,7 @@ def test_codex_finds_a_message_again_by_its_id(started, model):
         assert "completed" == closed(started, turn)
 
     assert ["id-1", "id-2"] == told(started, thread)
+    assert ["Hello.", "Again."] == [item["text"] for item in items(started, thread, "agentMessage")]
     assert [1, 1] == [model.heard(f"marker-{number}", thread) for number in (1, 2)]
 
 
@@ -185,3 +191,72 @@ def test_slow_answers_come_all_the_same(running, model):
     settled(running)
 
     assert "elapsed" == hold.ended
+
+
+def test_codex_takes_the_same_id_twice(started, model):
+    """It does not look whether it has been told before: who repeats has to look."""
+    thread = thread_of(started)
+
+    for _ in range(2):
+        closed(started, begin(started, thread, "marker", "id-1"))
+
+    assert ["id-1", "id-1"] == told(started, thread)
+    assert 2 == model.heard("marker", thread)
+
+
+def test_codex_puts_what_comes_meanwhile_into_the_turn(started, model):
+    """A turn that is begun while another is open is that other one."""
+    hold = Hold()
+    model.will(hold)
+    thread = thread_of(started)
+    turn = begin(started, thread, "first", "id-1")
+    assert hold.begun.wait(30)
+
+    assert turn == begin(started, thread, "second", "id-2")
+    hold.release()
+
+    assert "completed" == closed(started, turn)
+    assert ["id-1", "id-2"] == told(started, thread)
+    assert [1, 1] == [model.heard(text, thread) for text in ("first", "second")]
+
+
+def test_pi_that_was_killed_has_what_it_was_told_but_not_what_was_queued(pi, model):
+    """Its session goes on in another process, without what was still to come."""
+    hold = Hold()
+    model.will(hold)
+    launch = pi()
+    with Talk(launch) as first:
+        first.pi("prompt", message="first")
+        assert hold.begun.wait(30)
+        first.pi("follow_up", message="queued")
+        state = first.pi("get_state")
+        first.process.kill()
+
+    with Talk(launch, "--session", state["sessionFile"]) as second:
+        assert state["sessionId"] == second.pi("get_state")["sessionId"]
+        second.pi("prompt", message="next")
+        settled(second)
+
+    assert [1, 0, 1] == [model.heard(text, state["sessionId"]) for text in ("first", "queued", "next")]
+
+
+def test_codex_says_that_a_turn_failed(started, model):
+    """What it was told is in the thread all the same."""
+    model.will(Fail())
+    thread = thread_of(started)
+
+    assert "failed" == closed(started, begin(started, thread, "marker", "id-1"))
+
+    assert ["id-1"] == told(started, thread)
+
+
+def test_pi_says_that_a_turn_failed(running, model):
+    """It settles, not aborted; what it was told is in the session, and so is the failure."""
+    model.will(Fail())
+
+    running.pi("prompt", message="marker")
+    assert not settled(running)["aborted"]
+
+    said = [each["message"] for each in session_file(running) if "message" == each["type"]]
+    assert ["user", "assistant"] == [each["role"] for each in said][-2:]
+    assert "error" == said[-1]["stopReason"]
