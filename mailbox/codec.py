@@ -46,6 +46,7 @@ from fencepost.mailbox.events import (
     Linked,
     Passed,
     ProjectionsAppended,
+    Read,
     Redacted,
     Released,
     Renewed,
@@ -359,17 +360,16 @@ def kept(raw: str) -> Message:
     return _message(orjson.loads(raw))
 
 
-def _lists(kind: type[Event], **each: Callable[[Any], Any]) -> Callable[[Json], Event]:
-    """What makes an event from the fields of its JSON, some of which are lists of what these make."""
+def _lists(kind: type[Any], **each: Callable[[Any], Any]) -> Callable[[Json], Any]:
+    """What makes a value from the fields of its JSON, some of which are lists of what these make."""
     shape = _Shape(_types(kind))
-    make: Callable[..., Event] = kind
     places = [(place, each[field.name]) for place, field in enumerate(attrs.fields(kind)) if field.name in each]
 
-    def read(fields: Json) -> Event:
+    def read(fields: Json) -> Any:
         values = [*shape.values(fields)]
         for place, one in places:
             values[place] = tuple(map(one, values[place]))
-        return make(*values)
+        return kind(*values)
 
     return read
 
@@ -484,14 +484,8 @@ def agent_body(agent: Agent) -> bytes:
 def agent(raw: bytes | str) -> Agent:
     """An agent from what `agent_body` made of it."""
     fields = orjson.loads(raw)
-    saved = fields["delivery"]
-    return Agent(
-        **fields
-        | {
-            "stage": Stage(fields["stage"]),
-            "delivery": saved and DeliverySaved(**saved | {"items": tuple(saved["items"])}),
-        }
-    )
+    stage, saved = Stage(fields["stage"]), fields["delivery"]
+    return Agent(**fields | {"stage": stage, "delivery": None if saved is None else _saved(saved)})
 
 
 def place_body(place: Place) -> bytes:
@@ -507,16 +501,27 @@ def place(raw: bytes | str) -> Place:
 
 
 _ANNOTATED: Final = _Shape(_types(Annotated))
-_PASSED: Final = _Shape(_types(Passed))
 _PROJECTION: Final = _Shape(_types(Projection))
+_PASSED: Final = _Shape(_types(Passed))
+
+
+def _passed(fields: Json) -> Passed:
+    return Passed(*_PASSED.values(fields))
+
+
+_saved: Final = _lists(
+    DeliverySaved,
+    reads=_lists(Read, taken=partial(_of_type, str), passed=_passed),
+    mail=partial(_of_type, str),
+)
 _READ_ANOTHER_WAY: Final[Mapping[type[Event], Callable[[Json], Event]]] = {
     Sent: _sent,
     TurnAppended: _lists(TurnAppended, messages=partial(_of_type, dict)),
     ProjectionsAppended: _lists(ProjectionsAppended, entries=lambda fields: Projection(*_PROJECTION.values(fields))),
     TurnsRedacted: _lists(TurnsRedacted, turns=partial(_of_type, int)),
     AnnotationsRedacted: _lists(AnnotationsRedacted, entries=lambda fields: Annotated(*_ANNOTATED.values(fields))),
-    DeliverySaved: _lists(DeliverySaved, items=partial(_of_type, str)),
-    RoomRead: _lists(RoomRead, taken=partial(_of_type, str), passed=lambda fields: Passed(*_PASSED.values(fields))),
+    DeliverySaved: _saved,
+    RoomRead: _lists(RoomRead, taken=partial(_of_type, str), passed=_passed),
 }
 #: The stored name of an event -> what makes it from the fields of its JSON.
 _READERS: Final[Mapping[str, Callable[[Json], Event]]] = {

@@ -210,23 +210,41 @@ class AgentBound:
 
 
 @attrs.frozen(slots=False)
+class Passed:
+    """An event of a room that was not for the agent, and why."""
+
+    event: str
+    why: str
+
+
+@attrs.frozen(slots=False)
+class Read:
+    """What a delivery takes of a room, and from where reading goes on then."""
+
+    room: str
+    token: str
+    taken: tuple[str, ...]
+    passed: tuple[Passed, ...]
+
+
+@attrs.frozen(slots=False)
 class DeliverySaved:
     """
     Input for an agent, before any of it is submitted.
 
     Attributes:
-        kind: `rooms` or `mail`.
-        items: The ids of what is in it: events of rooms, or messages.
         history: The native history that it is for.
         offset: Where that ended, in bytes: an entry that proves it stands behind.
+        reads: What it takes of rooms.
+        mail: What it takes of the mailbox: the id of each message, a slash and the occurrence.
     """
 
     id: str
-    kind: str
     text: str
-    items: tuple[str, ...]
     history: str
     offset: int
+    reads: tuple[Read, ...] = ()
+    mail: tuple[str, ...] = ()
 
 
 @attrs.frozen(slots=False)
@@ -259,14 +277,6 @@ class RoomOpened:
 
     token: str
     at: datetime
-
-
-@attrs.frozen(slots=False)
-class Passed:
-    """An event of a room that was not for the agent, and why."""
-
-    event: str
-    why: str
 
 
 @attrs.frozen(slots=False)

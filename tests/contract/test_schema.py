@@ -68,11 +68,11 @@ EVENTS = {
     "delivery.saved": {
         "schema": 1,
         "id": ID,
-        "kind": "rooms",
         "text": "Look.",
-        "items": ["$1"],
         "history": "/home/pat/s-1.jsonl",
         "offset": 0,
+        "reads": [{"room": "!r", "token": "t2", "taken": ["$1"], "passed": [{"event": "$2", "why": "muted"}]}],
+        "mail": [f"{ID}/1"],
     },
     "delivery.submitted": {"schema": 1, "attempt": 1},
     "delivery.confirmed": {"schema": 1, "entry": "item-1"},

@@ -130,6 +130,8 @@ projections = st.builds(
 
 def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, said=few_texts):
     """An event of a kind."""
+    few_sessions = st.lists(session, max_size=3).map(tuple)
+    passed = st.lists(st.builds(events.Passed, session, said), max_size=2).map(tuple)
     return {
         events.Sent: st.builds(events.Sent, letter, moment, st.none() | idempotencies),
         events.Acknowledged: st.builds(events.Acknowledged, session, moment),
@@ -160,23 +162,18 @@ def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, sa
         events.DeliverySaved: st.builds(
             events.DeliverySaved,
             ids,
-            st.sampled_from(("rooms", "mail")),
             said,
-            st.lists(session, max_size=3).map(tuple),
             said,
             st.integers(0, 2**53),
+            st.lists(st.builds(events.Read, session, said, few_sessions, passed), max_size=2).map(tuple),
+            few_sessions,
         ),
         events.DeliverySubmitted: st.builds(events.DeliverySubmitted, counts),
         events.DeliveryConfirmed: st.builds(events.DeliveryConfirmed, said),
         events.DeliveryCheckpointed: st.builds(events.DeliveryCheckpointed),
         events.DeliveryAcknowledged: st.builds(events.DeliveryAcknowledged),
         events.RoomOpened: st.builds(events.RoomOpened, said, moment),
-        events.RoomRead: st.builds(
-            events.RoomRead,
-            said,
-            st.lists(session, max_size=3).map(tuple),
-            st.lists(st.builds(events.Passed, session, said), max_size=2).map(tuple),
-        ),
+        events.RoomRead: st.builds(events.RoomRead, said, few_sessions, passed),
         events.RoomResynced: st.builds(events.RoomResynced, said, said),
         events.RoomClosed: st.builds(events.RoomClosed, said),
     }[kind]

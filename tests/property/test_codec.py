@@ -34,6 +34,7 @@ from fencepost.mailbox.events import (
     Linked,
     Passed,
     ProjectionsAppended,
+    Read,
     Redacted,
     Released,
     Renewed,
@@ -143,8 +144,13 @@ EVENTS = {
     "turns.redacted-plain": TurnsRedacted((2,)),
     "agent.bound": AgentBound("s-42", "/home/pat/sessions/s-42.jsonl"),
     "delivery.saved": DeliverySaved(
-        _UUID, "rooms", 'Zwölf "Boxkämpfer"\u202e\n', ("$one", "$two"), "/home/pat/sessions/s-42.jsonl", 4_096
+        _UUID,
+        'Zwölf "Boxkämpfer"\u202e\n',
+        "/home/pat/sessions/s-42.jsonl",
+        4_096,
+        (Read("!room", "t13-8_0", ("$one", "$two"), (Passed("$three", "muted"),)),),
     ),
+    "delivery.saved-mail": DeliverySaved(_UUID, "Look.", "/home/pat/sessions/s-42.jsonl", 0, (), (f"{_UUID}/2",)),
     "delivery.submitted": DeliverySubmitted(2),
     "delivery.confirmed": DeliveryConfirmed("item-7"),
     "delivery.checkpointed": DeliveryCheckpointed(),
