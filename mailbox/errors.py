@@ -39,6 +39,12 @@ class RefusedPosition(Refused):
     position: int
 
 
+class RefusedAgent(Refused):
+    """What stands there is an agent whose program is fed here."""
+
+    agent: str
+
+
 class AgentError(FencepostError):
     """
     The program of an agent, or the history that it keeps, is not what a delivery needs.
@@ -676,3 +682,20 @@ class EntryAltered(NativeHistoryError):
     )
     delivery: str
     entry: str
+
+
+# --- an agent as it stands -------------------------------------------------------------------------
+
+
+class AgentTaken(RefusedAgent):
+    """Another controller feeds the agent."""
+
+    code = "agent_taken"
+    sentence = "another controller feeds agent {agent}: end that one first, or leave it to it"
+
+
+class AgentNotBegun(RefusedAgent):
+    """The agent has no session yet that anything could be sent to."""
+
+    code = "agent_not_begun"
+    sentence = "agent {agent} has no session yet: run the fleet once, and send again"

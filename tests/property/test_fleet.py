@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from property import strategies as some
@@ -131,14 +131,14 @@ class Deliveries(RuleBasedStateMachine):
         self.source.append(f"d-{self.count}")
 
     @precondition(lambda self: self.up)
-    @rule(dies=st.booleans())
-    def the_controller_does_the_next_thing(self, dies):
-        """It may die right after it has recorded or done it."""
+    @rule(rests=st.booleans(), dies=st.integers(0, 9).map(lambda number: number == 9))
+    def the_controller_does_the_next_thing(self, rests, dies):
+        """The program may say that it rests while it still has something; the controller may die right afterwards."""
         delivery = self.agent.delivery
         behind = self.history[delivery.offset :] if delivery else []
         entry = delivery.id if delivery and delivery.id in behind else None
         given_now = delivery is not None and self.given == delivery.id
-        sight = Sight(idle=not self.queue, given=given_now, entry=entry)
+        sight = Sight(idle=rests or not self.queue, given=given_now, entry=entry)
         match next_move(self.agent, sight):
             case Move.TAKE if self.source:
                 saved = DeliverySaved(self.source[0], "text", "/h", len(self.history))
@@ -171,17 +171,21 @@ class Deliveries(RuleBasedStateMachine):
         """It is at rest, has nothing, and says so."""
         self.queue.clear()
 
-    @rule()
     def everything_dies(self):
         """A controller takes its program with it; what only the program had in memory is gone."""
         self.up = False
 
+    @precondition(lambda self: not self.up)
     @rule()
     def it_is_run_again(self):
-        if not self.up or self.given is not None:
-            self.queue.clear()
-            self.given = None
-            self.up = True
+        self.up = True
+        self.the_program_is_started_anew()
+
+    @precondition(lambda self: self.up and self.given is not None)
+    @rule()
+    def the_program_is_started_anew(self):
+        self.queue.clear()
+        self.given = None
 
     @invariant()
     def nothing_is_in_the_history_twice(self):
@@ -198,8 +202,19 @@ class Deliveries(RuleBasedStateMachine):
         told = [*self.done, *(each for each in held if each not in self.source), *self.source]
         assert told == [f"d-{number}" for number in range(1, self.count + 1)]
 
+    def teardown(self):
+        """Once nothing fails any more, everything is delivered."""
+        self.it_is_run_again()
+        for _ in range(10 * self.count + 10):
+            self.the_controller_does_the_next_thing(rests=False, dies=False)
+            if self.queue:
+                self.the_program_writes_it_down()
+        assert len(self.done) == self.count
+
 
 TestDeliveries = Deliveries.TestCase
+#: An example takes a millisecond, and the bad orders are rare.
+TestDeliveries.settings = settings(max_examples=20 * settings.default.max_examples)
 
 
 # --- rooms ---------------------------------------------------------------------------------------------
