@@ -30,6 +30,7 @@ from fencepost.mailbox.events import (
     Passed,
     Read,
     RoomEvent,
+    RoomFound,
     RoomRead,
 )
 from fencepost.mailbox.fleet import batch, history, writing
@@ -315,10 +316,12 @@ class Controller:
         """Record and tell what happened to rooms."""
         happened: dict[str, list[RoomEvent]] = {}
         for each in found.happenings:
-            self._say(f"{self._rule.name}: {each}")
-            if each.event is not None:
-                happened.setdefault(each.room, []).append(each.event)
-        self._ledger.record(rooms_too=happened)
+            if each.loud:
+                self._say(f"{self._rule.name}: {each}")
+            happened.setdefault(each.room, []).extend(each.events)
+        known = self._ledger.agent.rooms
+        named = [RoomFound(rule, room) for rule, room in found.rooms.items() if known.get(rule) != room]
+        self._ledger.record(*named, rooms_too=happened)
 
     def _judged(self, found: Found, room: str) -> list[Judged]:
         rule = self._listener.rule_of(room)

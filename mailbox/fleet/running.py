@@ -17,19 +17,21 @@ from fencepost.journal.errors import FencepostError
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.errors import AgentTaken
-from fencepost.mailbox.fleet import codex, pi
+from fencepost.mailbox.fleet import codex, credentials, pi
 from fencepost.mailbox.fleet.config import AgentRule, Fleet, Runtime
 from fencepost.mailbox.fleet.controller import Controller
 from fencepost.mailbox.fleet.engine import Engine, Matcher
 from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.ledger import ACTOR, Ledger
 from fencepost.mailbox.fleet.listener import Listener
-from fencepost.mailbox.fleet.matrix import Matrix, access_token
+from fencepost.mailbox.fleet.matrix import Client
 from fencepost.mailbox.fleet.permits import Permits
+from fencepost.mailbox.fleet.program import Launch, inherited
 from fencepost.mailbox.store.port import Store
 
 #: How long the controllers may take to end their programs.
 _END_S: Final = 30
+_LOOK_S: Final = 0.2
 _LOCK: Final = "controller.lock"
 
 
@@ -117,9 +119,6 @@ def run(
     return not troubles
 
 
-_LOOK_S: Final = 0.2
-
-
 def _controller(
     fleet: Fleet,
     agent: AgentRule,
@@ -130,14 +129,20 @@ def _controller(
     say: Callable[[str], None],
     stack: contextlib.ExitStack,
 ) -> Controller:
-    client = stack.enter_context(contextlib.closing(Matrix(fleet.homeserver, access_token(agent))))
+    token = (
+        credentials.from_environment(agent.name, os.environ)
+        if agent.credentials is None
+        else credentials.from_file(agent.credentials)
+    )
+    client = stack.enter_context(contextlib.closing(Client(fleet.homeserver, token)))
+    ledger = Ledger(store, agent.name)
     start, matcher = _engine(agent, folder)
     return Controller(
         agent,
         fleet.limits,
-        ledger=Ledger(store, agent.name),
+        ledger=ledger,
         box=Mailbox(store, mounts(agent), actor=ACTOR),
-        listener=Listener(client, agent.user, agent.rooms),
+        listener=Listener(client, agent.user, agent.rooms, ledger.agent.rooms),
         start=start,
         matcher=matcher,
         files=Files(str(Path(folder) / "files")),
@@ -148,9 +153,10 @@ def _controller(
 
 def _engine(agent: AgentRule, folder: str) -> tuple[Callable[[], Engine], Matcher]:
     """What makes an engine of the agent's runtime, and what finds a delivery in its history."""
-    argv = [*(agent.program or (agent.runtime.value,)), *agent.arguments]
+    argv = (*(agent.program or (agent.runtime.value,)), *agent.arguments)
+    launch = Launch(argv, Path(agent.folder), inherited(os.environ), Path(folder))
     match agent.runtime:
         case Runtime.CODEX:
-            return lambda: codex.Codex(argv, agent.folder, folder), codex.entry
+            return lambda: codex.Codex(launch), codex.entry
         case Runtime.PI:
-            return lambda: pi.Pi(argv, agent.folder, folder), pi.entry
+            return lambda: pi.Pi(launch), pi.entry
