@@ -53,6 +53,7 @@ from fencepost.mailbox.events import (
     Reserved,
     Rewritten,
     RoomClosed,
+    RoomFound,
     RoomOpened,
     RoomRead,
     RoomResynced,
@@ -100,6 +101,7 @@ EVENT_NAMES: Final[Mapping[type[Event], str]] = {
     TurnsRedacted: "turns.redacted",
     AnnotationsRedacted: "annotations.redacted",
     AgentBound: "agent.bound",
+    RoomFound: "room.found",
     DeliverySaved: "delivery.saved",
     DeliverySubmitted: "delivery.submitted",
     DeliveryConfirmed: "delivery.confirmed",
@@ -485,7 +487,8 @@ def agent(raw: bytes | str) -> Agent:
     """An agent from what `agent_body` made of it."""
     fields = orjson.loads(raw)
     stage, saved = Stage(fields["stage"]), fields["delivery"]
-    return Agent(**fields | {"stage": stage, "delivery": None if saved is None else _saved(saved)})
+    found = {"stage": stage, "delivery": None if saved is None else _saved(saved)}
+    return Agent(**fields | found)
 
 
 def place_body(place: Place) -> bytes:

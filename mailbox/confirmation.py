@@ -39,6 +39,7 @@ from fencepost.mailbox.events import (
     DeliveryConfirmed,
     DeliverySaved,
     DeliverySubmitted,
+    RoomFound,
 )
 from fencepost.mailbox.evolve import Impossible
 
@@ -55,15 +56,30 @@ class Stage(enum.StrEnum):
 
 #: Stage -> event -> next stage.  An absent pair cannot happen.
 MOVES: Final[Mapping[Stage, Mapping[type[AgentEvent], Stage]]] = {
-    Stage.IDLE: {AgentBound: Stage.IDLE, DeliverySaved: Stage.SAVED},
-    Stage.SAVED: {AgentBound: Stage.SAVED, DeliverySubmitted: Stage.SUBMITTED},
+    Stage.IDLE: {
+        RoomFound: Stage.IDLE,
+        AgentBound: Stage.IDLE,
+        DeliverySaved: Stage.SAVED,
+    },
+    Stage.SAVED: {
+        RoomFound: Stage.SAVED,
+        AgentBound: Stage.SAVED,
+        DeliverySubmitted: Stage.SUBMITTED,
+    },
     Stage.SUBMITTED: {
+        RoomFound: Stage.SUBMITTED,
         AgentBound: Stage.SAVED,
         DeliverySubmitted: Stage.SUBMITTED,
         DeliveryConfirmed: Stage.CONFIRMED,
     },
-    Stage.CONFIRMED: {DeliveryCheckpointed: Stage.CHECKPOINTED},
-    Stage.CHECKPOINTED: {DeliveryAcknowledged: Stage.IDLE},
+    Stage.CONFIRMED: {
+        RoomFound: Stage.CONFIRMED,
+        DeliveryCheckpointed: Stage.CHECKPOINTED,
+    },
+    Stage.CHECKPOINTED: {
+        RoomFound: Stage.CHECKPOINTED,
+        DeliveryAcknowledged: Stage.IDLE,
+    },
 }
 
 
@@ -79,6 +95,7 @@ class Agent:
         attempts: How often it was submitted.
         entry: The id of the entry that proves it.
         delivered: How many were done with.
+        rooms: What its rules call a room -> the room's id.
     """
 
     stage: Stage = Stage.IDLE
@@ -88,6 +105,7 @@ class Agent:
     attempts: int = 0
     entry: str | None = None
     delivered: int = 0
+    rooms: Mapping[str, str] = attrs.Factory(dict)
 
 
 def after(agent: Agent | None, event: AgentEvent) -> Agent:
@@ -102,6 +120,8 @@ def after(agent: Agent | None, event: AgentEvent) -> Agent:
     if stage is None:
         raise Impossible(f"{type(event).__name__} of an agent whose delivery is {before.stage.value}")
     match event:
+        case RoomFound():
+            return attrs.evolve(before, rooms={**before.rooms, event.rule: event.room})
         case AgentBound():
             moved = before.delivery and attrs.evolve(before.delivery, history=event.history, offset=0)
             return attrs.evolve(before, session=event.session, history=event.history, stage=stage, delivery=moved)

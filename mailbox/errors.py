@@ -39,6 +39,29 @@ class RefusedPosition(Refused):
     position: int
 
 
+class RefusedAgent(Refused):
+    """What stands there is an agent whose program is fed here."""
+
+    agent: str
+
+
+class AgentError(FencepostError):
+    """
+    The program of an agent, or the history that it keeps, is not what a delivery needs.
+
+    The mailbox is fine, and what is in hand stays in hand.
+    """
+
+    wire_code = "agent_configuration_error"
+    wire_status = 503
+
+
+class NativeHistoryError(AgentError):
+    """It is about the file in which a program keeps the history of a session."""
+
+    path: str
+
+
 class HomeserverTrouble(FencepostError):
     """
     A Matrix homeserver does not do what is asked of it.
@@ -618,6 +641,85 @@ class MovesBack(RefusedPosition):
     sentence = "checkpoint {name} stands at {current} and cannot move back to {position}: go on from there"
     name: str
     current: int
+
+
+# --- the program of an agent, and its history --------------------------------------------------------
+
+
+class EngineFailed(AgentError):
+    """
+    The program of an agent cannot be started, has ended, or is not understood.
+
+    Whether it has taken what it was given last is unknown: only its history says.
+    """
+
+    code = "engine_failed"
+    sentence = "{program} has failed ({why}): see what it says in {log}, then run it again; nothing in hand is lost"
+    program: str
+    why: str
+    log: str
+
+
+class EngineRefused(AgentError):
+    """The program of an agent did not take the input, which may be handed to the same run again."""
+
+    code = "engine_refused"
+    sentence = "{program} did not take the input ({why}), so nothing was handed over: try again when it is at rest"
+    program: str
+    why: str
+
+
+class NativeHistoryLost(NativeHistoryError):
+    """The history of a session has become shorter, or is gone: what was to be found in it cannot be."""
+
+    code = "native_history_lost"
+    sentence = (
+        "{path} has {size_bytes} bytes and once ended at {offset}, so it is not the history that it was: "
+        "restore the file, or let the agent begin a new session"
+    )
+    offset: int
+    size_bytes: int
+
+
+class NativeHistoryUnreadable(NativeHistoryError):
+    """The operating system refuses to read the history of a session."""
+
+    code = "native_history_unreadable"
+    sentence = "{path} cannot be read ({why}): mend the cause, and it is read again"
+    why: str
+
+
+class EntryAltered(NativeHistoryError):
+    """
+    The history has an entry under the identity of a delivery, and it says something else.
+
+    It proves nothing, and to hand the delivery over again would say it twice.
+    """
+
+    code = "entry_altered"
+    sentence = (
+        "entry {entry} of {path} is delivery {delivery} with another text, which proves nothing: "
+        "find out what rewrites the input of the program, and let the agent begin a new session"
+    )
+    delivery: str
+    entry: str
+
+
+# --- an agent as it stands -------------------------------------------------------------------------
+
+
+class AgentTaken(RefusedAgent):
+    """Another controller feeds the agent."""
+
+    code = "agent_taken"
+    sentence = "another controller feeds agent {agent}: end that one first, or leave it to it"
+
+
+class AgentNotBegun(RefusedAgent):
+    """The agent has no session yet that anything could be sent to."""
+
+    code = "agent_not_begun"
+    sentence = "agent {agent} has no session yet: run the fleet once, and send again"
 
 
 # --- a Matrix homeserver ---------------------------------------------------------------------------

@@ -210,6 +210,14 @@ class AgentBound:
 
 
 @attrs.frozen(slots=False)
+class RoomFound:
+    """What the rules of an agent call so, by its id or an alias, is that room."""
+
+    rule: str
+    room: str
+
+
+@attrs.frozen(slots=False)
 class Passed:
     """An event of a room that was not for the agent, and why."""
 
@@ -319,7 +327,13 @@ MessageEvent: TypeAlias = (
 DocumentEvent: TypeAlias = Written | Deleted
 TalkEvent: TypeAlias = TurnAppended | ProjectionsAppended | TurnsRedacted | AnnotationsRedacted
 AgentEvent: TypeAlias = (
-    AgentBound | DeliverySaved | DeliverySubmitted | DeliveryConfirmed | DeliveryCheckpointed | DeliveryAcknowledged
+    AgentBound
+    | RoomFound
+    | DeliverySaved
+    | DeliverySubmitted
+    | DeliveryConfirmed
+    | DeliveryCheckpointed
+    | DeliveryAcknowledged
 )
 RoomEvent: TypeAlias = RoomOpened | RoomRead | RoomResynced | RoomClosed
 FleetEvent: TypeAlias = AgentEvent | RoomEvent

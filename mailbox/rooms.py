@@ -32,14 +32,14 @@ class Place:
         token: The homeserver's.
         since: What was said before is not for the agent.
         remembered: The last events that were taken in or passed over, oldest first.
-        open: The agent hears the room.
+        closed: Why the agent hears the room no more; None where it does.
         passed: How many were passed over since it was opened.
     """
 
     token: str
     since: datetime
     remembered: tuple[str, ...] = ()
-    open: bool = True
+    closed: str | None = None
     passed: int = 0
 
     @property
@@ -57,7 +57,7 @@ def after(place: Place | None, event: RoomEvent) -> Place:
     """
     if isinstance(event, RoomOpened):
         return Place(event.token, event.at, () if place is None else place.remembered)
-    if place is None or not place.open:
+    if place is None or place.closed is not None:
         raise Impossible(f"{type(event).__name__} of a room that is not heard")
     match event:
         case RoomRead():
@@ -67,4 +67,4 @@ def after(place: Place | None, event: RoomEvent) -> Place:
         case RoomResynced():
             return attrs.evolve(place, token=event.token)
         case RoomClosed():
-            return attrs.evolve(place, open=False)
+            return attrs.evolve(place, closed=event.why)

@@ -47,6 +47,7 @@ _HOMES: Final = {
     "mcp": ("mcp", "mcp_command"),
     "postgres": ("postgres", "postgres"),
     "serve": ("serve", "serve"),
+    "fleet": ("fleet", "fleet"),
     "demo": ("demo", "demo"),
 }
 

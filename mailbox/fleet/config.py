@@ -37,8 +37,8 @@ class Runtime(enum.Enum):
     PI = "pi"
 
 
-def _positive(least: int) -> Any:
-    return attrs.validators.and_(attrs.validators.instance_of(int), attrs.validators.ge(least))
+def _number(least: int, most: int) -> Any:
+    return attrs.validators.and_(attrs.validators.ge(least), attrs.validators.le(most))
 
 
 @attrs.frozen
@@ -54,11 +54,11 @@ class Limits:
         files_days: What was put into files stays so many days after it was delivered.
     """
 
-    inline_bytes: int = attrs.field(default=INLINE_BYTES, validator=_positive(1_024))
-    fetch_records: int = attrs.field(default=FETCH_RECORDS, validator=_positive(1))
-    room_records: int = attrs.field(default=ROOM_RECORDS, validator=_positive(1))
-    media_bytes: int = attrs.field(default=50 << 20, validator=_positive(0))
-    files_days: int = attrs.field(default=30, validator=_positive(1))
+    inline_bytes: int = attrs.field(default=INLINE_BYTES, validator=_number(1_024, 1 << 20))
+    fetch_records: int = attrs.field(default=FETCH_RECORDS, validator=_number(1, 10_000))
+    room_records: int = attrs.field(default=ROOM_RECORDS, validator=_number(1, 1_000))
+    media_bytes: int = attrs.field(default=50 << 20, validator=_number(0, 1 << 40))
+    files_days: int = attrs.field(default=30, validator=_number(1, 36_500))
 
 
 @attrs.frozen
@@ -107,7 +107,7 @@ class Fleet:
 
     homeserver: str = attrs.field(validator=attrs.validators.matches_re(re.compile(r"https?://[^/\s@]+(/\S*)?")))
     agents: tuple[AgentRule, ...]
-    permits: int = attrs.field(default=1, validator=_positive(1))
+    permits: int = attrs.field(default=1, validator=_number(1, 10_000))
     state: str = "fleet-state"
     limits: Limits = attrs.field(factory=Limits)
 

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from fencepost.mailbox.errors import UnusableCredentials
+from fencepost.mailbox.fleet.config import AgentRule
 
 #: The environment has the token of an agent under this, with the agent's name behind it.
 VARIABLE: Final = "FENCEPOST_MATRIX_TOKEN_"
@@ -34,6 +35,16 @@ class Credentials:
 
     token: str = attrs.field(repr=False)
     origin: str
+
+
+def of(agent: AgentRule, environ: Mapping[str, str]) -> Credentials:
+    """
+    The access token of an agent's user: from the file that its rule names, or from the environment.
+
+    Raises:
+        UnusableCredentials: There is none.
+    """
+    return from_environment(agent.name, environ) if agent.credentials is None else from_file(agent.credentials)
 
 
 def from_file(path: str) -> Credentials:

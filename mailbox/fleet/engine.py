@@ -34,31 +34,52 @@ class Engine(Protocol):
 
     Raises:
         EngineFailed: From every method: the program cannot be started, has ended, or answers what nobody understands.
+            This run is to be ended; what it was given is looked for in its history before another run is given it.
     """
 
     def begin(self, bound: Bound | None) -> Bound:
         """
-        Start the program and take up the history, or begin one.
+        Start the program and take up the history, or begin one.  Whatever a run before has left is ended first.
 
         Returns:
-            The same, or a new one where none was given, or where the one given has no entry yet and is not known.
+            The same, or a new one where none was given, or where the file of the one given is not there.  Whether it
+            ever was, the caller knows: a history that had entries and is gone is no reason to begin another.
         """
 
     def idle(self) -> bool:
         """No turn runs and nothing is queued, by the program's own word."""
 
     def submit(self, delivery: str, text: str) -> None:
-        """Hand over input, which begins a turn.  Its coming back says only that the program has heard it."""
+        """
+        Hand over input, which begins a turn.  Its coming back says only that the program has heard it.
+
+        Raises:
+            EngineRefused: It was not handed over, so this run may be given it again.  After `EngineFailed` nobody
+                knows that, and this run must not.
+        """
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the program says something, at most so long."""
 
     def end(self) -> None:
-        """End the program, kindly and then not; a second call does nothing."""
+        """End the program, kindly and then not; a second call, or one without a beginning, does nothing."""
+
+
+@attrs.frozen
+class Entry:
+    """
+    An entry of a native history with which a user gave input.
+
+    Attributes:
+        text: What it was, as the program has it.
+    """
+
+    id: str
+    text: str
 
 
 class Matcher(Protocol):
     """Finds a delivery in the lines of a native history."""
 
-    def __call__(self, line: Mapping[str, Any], delivery: str, text: str) -> str | None:
-        """The id of the entry if this line is the user entry of that delivery, None where it is not."""
+    def __call__(self, line: Mapping[str, Any], delivery: str, text: str) -> Entry | None:
+        """The user's entry with the identity of that delivery, whose text is yet to be compared; None for the rest."""

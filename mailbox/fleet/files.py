@@ -8,13 +8,12 @@ again is the same file, kept longer.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from pathlib import Path
 from typing import Final
 
-from fencepost.mailbox.fleet.writing import Stored
+from fencepost.mailbox.fleet.writing import Stored, digest
 
 _DAY_S: Final = 86_400
 _PART: Final = ".part"
@@ -34,14 +33,14 @@ class Files:
     def __init__(self, folder: str) -> None:
         self._folder: Final = Path(folder)
 
-    def place(self, digest: str) -> str:
+    def place(self, name: str) -> str:
         """Where content of that digest is, or would be."""
-        return str(self._folder / digest[:2] / digest)
+        return str(self._folder / name[:2] / name)
 
     def put(self, content: bytes) -> Stored:
         """Keep content, durably."""
-        digest = hashlib.sha256(content).hexdigest()
-        path = Path(self.place(digest))
+        name = digest(content)
+        path = Path(self.place(name))
         for folder in (self._folder, path.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.is_file() and path.stat().st_size == len(content):
@@ -55,7 +54,7 @@ class Files:
             part.replace(path)
             for folder in (path.parent, self._folder):
                 _sync(folder)
-        return Stored(digest, len(content), str(path))
+        return Stored(name, len(content), str(path))
 
     def sweep(self, days: int) -> int:
         """Remove what was put longer ago than that; how many files."""

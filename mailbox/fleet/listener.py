@@ -23,7 +23,7 @@ from fencepost.mailbox.events import RoomClosed, RoomEvent
 from fencepost.mailbox.fleet import reading
 from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.found import Found, Happening, Unread, What
-from fencepost.mailbox.fleet.matrix import Client
+from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.policy import RoomRule
 from fencepost.mailbox.fleet.reading import Stretch
 from fencepost.mailbox.fleet.said import Kind, Media, RoomFacts, Said
@@ -69,7 +69,7 @@ class Listener:
 
     def __init__(
         self,
-        client: Client,
+        client: Matrix,
         user: str,
         rules: Iterable[RoomRule],
         rooms: Mapping[str, str] | None = None,
@@ -192,7 +192,7 @@ class Listener:
         try:
             if joined:
                 return self._read(room, place, happenings)
-            if place is not None and place.open:
+            if place is not None and place.closed is None:
                 return self._read_out(room, place, happenings)
             self._enter(room, happenings)
         except (HomeserverRefused, StrangeHomeserver) as error:
@@ -202,7 +202,7 @@ class Listener:
     # --- a room that the agent is in -----------------------------------------------------------------------
 
     def _read(self, room: str, place: Place | None, happenings: list[Happening]) -> Stretch | None:
-        if place is None or not place.open:
+        if place is None or place.closed is not None:
             if room in self._encrypted or self._client.state(room, "m.room.encryption") is not None:
                 self._encrypted.add(room)
                 happenings.append(Happening(room, What.ENCRYPTED))

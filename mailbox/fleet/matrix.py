@@ -66,7 +66,7 @@ class Page:
     end: str | None
 
 
-class Client:
+class Matrix:
     """
     One Matrix user at a homeserver.  Threads may share it.
 
@@ -99,7 +99,7 @@ class Client:
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._beginnings = itertools.count(1)
-        self._http = httpx.Client(
+        self._http = httpx.Matrix(
             headers={"Authorization": f"Bearer {credentials.token}"},
             follow_redirects=False,
             transport=transport,

@@ -22,7 +22,7 @@ from typing import Any, Final
 import attrs
 
 from fencepost.mailbox.events import Passed, RoomClosed, RoomEvent, RoomOpened, RoomRead, RoomResynced
-from fencepost.mailbox.fleet.matrix import Client, Page
+from fencepost.mailbox.fleet.matrix import Matrix, Page
 from fencepost.mailbox.fleet.said import Said, encrypts, interpret, joins
 from fencepost.mailbox.rooms import REMEMBERED_MAX, Place
 
@@ -61,7 +61,7 @@ class Stretch:
     hears: bool = True
 
 
-def opening(client: Client, room: str, now: datetime) -> tuple[RoomOpened, RoomRead]:
+def opening(client: Matrix, room: str, now: datetime) -> tuple[RoomOpened, RoomRead]:
     """Hear a room from its present end on.  Its last event is remembered, as the one that is not for the agent."""
     page = client.messages(room, "b", None, BEFORE)
     newest = next((said for said in _interpreted(room, page.events)), None)
@@ -75,7 +75,7 @@ def opening(client: Client, room: str, now: datetime) -> tuple[RoomOpened, RoomR
     )
 
 
-def before(client: Client, room: str, place: Place, user: str) -> list[Said] | None:
+def before(client: Matrix, room: str, place: Place, user: str) -> list[Said] | None:
     """
     What stands right before the place and is not remembered: a homeserver was slow to take it in.
 
@@ -106,12 +106,12 @@ def before(client: Client, room: str, place: Place, user: str) -> list[Said] | N
     return None
 
 
-def forward(client: Client, room: str, place: Place, user: str, late: Iterable[Said] = ()) -> Stretch:
+def forward(client: Matrix, room: str, place: Place, user: str, late: Iterable[Said] = ()) -> Stretch:
     """What is unread in a room that the agent is in, or was, after what came late."""
     return _Reader(room, place, user, late).read(client)
 
 
-def from_last_words(client: Client, room: str, place: Place, user: str) -> Stretch:
+def from_last_words(client: Matrix, room: str, place: Place, user: str) -> Stretch:
     """What is unread in a room that lets the agent read it no more, from what the homeserver says last of it."""
     words = client.last_words(room, PAGE)
     if words is None:
@@ -133,7 +133,7 @@ def from_last_words(client: Client, room: str, place: Place, user: str) -> Stret
     return attrs.evolve(stretch, notes=stretch.notes + ((lost,) if limited and known is None else ()))
 
 
-def resync(client: Client, room: str, place: Place, user: str, why: str) -> tuple[tuple[RoomEvent, ...], str | None]:
+def resync(client: Matrix, room: str, place: Place, user: str, why: str) -> tuple[tuple[RoomEvent, ...], str | None]:
     """
     Find a place anew, from the end of the room backwards: behind whatever is remembered.
 
@@ -169,7 +169,7 @@ def resync(client: Client, room: str, place: Place, user: str, why: str) -> tupl
 
 
 def _unless_forgotten(
-    client: Client, room: str, place: Place, events: tuple[RoomEvent, ...], end: str
+    client: Matrix, room: str, place: Place, events: tuple[RoomEvent, ...], end: str
 ) -> tuple[tuple[RoomEvent, ...], str | None]:
     """
     A place that was found without anything that is remembered.
@@ -203,7 +203,7 @@ class _Reader:
         for said in late:
             self._take(said)
 
-    def read(self, client: Client) -> Stretch:
+    def read(self, client: Matrix) -> Stretch:
         """Read on, page by page, as far as may be held."""
         token = self._tokens[0][1]
         for count in range(_PAGES_MAX + 1):
@@ -327,7 +327,7 @@ def _interpreted(room: str, events: Iterable[Any]) -> Iterable[Said]:
     return (said for event in events if (said := interpret(room, event)) is not None)
 
 
-def _start(client: Client, page: Page) -> str:
+def _start(client: Matrix, page: Page) -> str:
     """The place that a page was read from."""
     if page.start is None:
         client.strange("a page without a place")

@@ -63,6 +63,11 @@ class Input:
     files: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
 
 
+def digest(content: bytes) -> str:
+    """The SHA-256 of content, in hex, by which a file is named."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def of_rooms(
     delivery: str,
     user: str,
@@ -114,12 +119,10 @@ def of_rooms(
     if len(whole.encode()) <= limit:
         return Input(whole)
     bodies = {said.event: said.body.encode() for _, said in records}
-    files = {hashlib.sha256(body).hexdigest(): body for body in bodies.values()}
+    files = {digest(body): body for body in bodies.values()}
 
     def listed(number: str, said: Said) -> str:
-        body = bodies[said.event]
-        digest = hashlib.sha256(body).hexdigest()
-        return f"{_head(number, said, facts, user)}{_media(said, media)}: {Stored(digest, len(body), place(digest))}\n"
+        return f"{_head(number, said, facts, user)}{_media(said, media)}: {_stored(bodies[said.event], place)}\n"
 
     return _manifest(delivery, counted, len(whole.encode()), lines(listed), rest, files, limit, place)
 
@@ -148,9 +151,8 @@ def of_mail(
     listed = ""
     for message in messages:
         body = message["body"].encode()
-        digest = hashlib.sha256(body).hexdigest()
-        files[digest] = body
-        listed += f"{_mail_head(message)}: {Stored(digest, len(body), place(digest))}\n"
+        files[digest(body)] = body
+        listed += f"{_mail_head(message)}: {_stored(body, place)}\n"
     return _manifest(delivery, counted, len(whole.encode()), listed, rest, files, limit, place)
 
 
@@ -174,9 +176,13 @@ def _manifest(
     if len(whole.encode()) <= limit:
         return Input(whole, files)
     raw = whole.encode()
-    digest = hashlib.sha256(raw).hexdigest()
-    short = f"{begin}{_NAME} The list of them: {Stored(digest, len(raw), place(digest))}\n{end}"
-    return Input(short, files | {digest: raw})
+    short = f"{begin}{_NAME} The list of them: {_stored(raw, place)}\n{end}"
+    return Input(short, files | {digest(raw): raw})
+
+
+def _stored(content: bytes, place: Callable[[str], str]) -> Stored:
+    name = digest(content)
+    return Stored(name, len(content), place(name))
 
 
 def _head(number: str, said: Said, facts: Mapping[str, RoomFacts], user: str) -> str:

@@ -41,6 +41,7 @@ from fencepost.mailbox.events import (
     Reserved,
     Rewritten,
     RoomClosed,
+    RoomFound,
     RoomOpened,
     RoomRead,
     RoomResynced,
@@ -143,6 +144,7 @@ EVENTS = {
     "turns.redacted": TurnsRedacted((1, 3), "It held a password."),
     "turns.redacted-plain": TurnsRedacted((2,)),
     "agent.bound": AgentBound("s-42", "/home/pat/sessions/s-42.jsonl"),
+    "room.found": RoomFound("#kitchen:example.org", "!room"),
     "delivery.saved": DeliverySaved(
         _UUID,
         'Zwölf "Boxkämpfer"\u202e\n',

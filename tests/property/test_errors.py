@@ -12,7 +12,7 @@ import pytest
 import fencepost.journal
 import fencepost.mailbox
 from fencepost.journal.errors import BadInput, FencepostError, JournalError, every_error
-from fencepost.mailbox.errors import Refused
+from fencepost.mailbox.errors import AgentError, HomeserverTrouble, Refused
 
 for package in (fencepost.journal, fencepost.mailbox):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -28,6 +28,8 @@ _GROUPS = {
     BadInput: ("What was given", "Correct it and call again.  Nothing was written."),
     Refused: ("What stands there", "Something else must happen first.  Nothing was written."),
     JournalError: ("The store", "The command may be fine; the store cannot do it now."),
+    AgentError: ("The program of an agent", "The mailbox is fine, and what is in hand stays in hand."),
+    HomeserverTrouble: ("A Matrix homeserver", "What was read of it stays read; it is asked again."),
 }
 
 
@@ -74,7 +76,7 @@ def test_codes_tell_reasons_apart():
 
 @each_kind
 def test_a_reason_is_of_one_kind(kind):
-    """What was given, what stands there, or the store: one of them has its turn."""
+    """What was given, what stands there, the store, or an agent's program: one of them has its turn."""
     assert 1 == sum(issubclass(kind, root) for root in _GROUPS)
 
 
