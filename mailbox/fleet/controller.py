@@ -30,6 +30,7 @@ from fencepost.mailbox.events import (
     Passed,
     Read,
     RoomEvent,
+    RoomFound,
     RoomRead,
 )
 from fencepost.mailbox.fleet import batch, history, writing
@@ -319,7 +320,11 @@ class Controller:
                 self._say(f"{self._rule.name}: {each}")
             if each.events:
                 happened.setdefault(each.room, []).extend(each.events)
-        self._ledger.record(rooms_too=happened)
+        known = self._ledger.agent.rooms
+        self._ledger.record(
+            *(RoomFound(rule, room) for rule, room in found.rooms.items() if known.get(rule) != room),
+            rooms_too=happened,
+        )
 
     def _judged(self, found: Found, room: str) -> list[Judged]:
         rule = self._listener.rule_of(room)

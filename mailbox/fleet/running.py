@@ -17,14 +17,14 @@ from fencepost.journal.errors import FencepostError
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.errors import AgentTaken
-from fencepost.mailbox.fleet import codex, pi
+from fencepost.mailbox.fleet import codex, credentials, pi
 from fencepost.mailbox.fleet.config import AgentRule, Fleet, Runtime
 from fencepost.mailbox.fleet.controller import Controller
 from fencepost.mailbox.fleet.engine import Engine, Matcher
 from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.ledger import ACTOR, Ledger
 from fencepost.mailbox.fleet.listener import Listener
-from fencepost.mailbox.fleet.matrix import Matrix, access_token
+from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.permits import Permits
 from fencepost.mailbox.store.port import Store
 
@@ -130,14 +130,15 @@ def _controller(
     say: Callable[[str], None],
     stack: contextlib.ExitStack,
 ) -> Controller:
-    client = stack.enter_context(contextlib.closing(Matrix(fleet.homeserver, access_token(agent))))
+    client = stack.enter_context(contextlib.closing(Matrix(fleet.homeserver, credentials.of(agent, os.environ))))
     start, matcher = _engine(agent, folder)
+    ledger = Ledger(store, agent.name)
     return Controller(
         agent,
         fleet.limits,
-        ledger=Ledger(store, agent.name),
+        ledger=ledger,
         box=Mailbox(store, mounts(agent), actor=ACTOR),
-        listener=Listener(client, agent.user, agent.rooms),
+        listener=Listener(client, agent.user, agent.rooms, ledger.agent.rooms),
         start=start,
         matcher=matcher,
         files=Files(str(Path(folder) / "files")),

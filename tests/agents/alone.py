@@ -38,7 +38,5 @@ def alone():
 
 if __name__ == "__main__":
     why = alone()
-    print(
-        f"no network namespace here: {why}" if why else "in a network namespace with nothing but loopback", flush=True
-    )
+    print(f"no network namespace here: {why}" if why else "in a network namespace with nothing but loopback", flush=True)
     os.execvp(sys.argv[1], sys.argv[1:])
