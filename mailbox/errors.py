@@ -62,6 +62,18 @@ class NativeHistoryError(AgentError):
     path: str
 
 
+class HomeserverTrouble(FencepostError):
+    """
+    A Matrix homeserver does not do what is asked of it.
+
+    What was read of it stays read, and what was not is still to be read.
+    """
+
+    wire_code = "agent_configuration_error"
+    wire_status = 503
+    url: str
+
+
 # --- what was given -----------------------------------------------------------------------------
 
 
@@ -164,6 +176,15 @@ class UnknownAgent(BadInput):
     sentence = "there is no agent {agent!r}: the agents are {known}"
     agent: str
     known: str
+
+
+class UnusableCredentials(BadInput):
+    """What should hold the access token of a Matrix user does not; nothing of it is repeated."""
+
+    code = "unusable_credentials"
+    sentence = "{origin} {why}: put the access token of the Matrix user there, and nothing else"
+    origin: str
+    why: str
 
 
 class UnreadableFile(BadInput):
@@ -699,3 +720,49 @@ class AgentNotBegun(RefusedAgent):
 
     code = "agent_not_begun"
     sentence = "agent {agent} has no session yet: run the fleet once, and send again"
+
+
+# --- a Matrix homeserver ---------------------------------------------------------------------------
+
+
+class HomeserverUnavailable(HomeserverTrouble):
+    """It cannot be reached, does not answer in time, or has failed."""
+
+    code = "homeserver_unavailable"
+    sentence = "{url} does not answer ({why}): start the homeserver, or check its address; it is asked again"
+    why: str
+
+
+class HomeserverBusy(HomeserverTrouble):
+    """It wants to be asked less often, for longer than can be waited for."""
+
+    code = "homeserver_busy"
+    sentence = "{url} wants to be left alone for {wait_ms} ms: wait for so long, or raise the rate limits of the user"
+    wait_ms: int
+
+
+class AccessTokenRefused(HomeserverTrouble):
+    """It does not know the access token, because its user was logged out or because it is another's."""
+
+    code = "access_token_refused"
+    sentence = "{url} does not know the access token, which came from {origin}: log in again and put the new one there"
+    origin: str
+
+
+class HomeserverRefused(HomeserverTrouble):
+    """It does not allow what is asked, or does not have it."""
+
+    code = "homeserver_refused"
+    sentence = "{url} refuses {asked} with status {status} {reason} ({said}): see what the user may do there"
+    asked: str
+    status: int
+    reason: str
+    said: str
+
+
+class StrangeHomeserver(HomeserverTrouble):
+    """What answers is no homeserver, or one that does not keep to the Matrix specification."""
+
+    code = "strange_homeserver"
+    sentence = "{url} has answered what no homeserver does ({why}): check its address, and what stands before it"
+    why: str

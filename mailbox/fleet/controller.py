@@ -318,10 +318,13 @@ class Controller:
         for each in found.happenings:
             if each.loud:
                 self._say(f"{self._rule.name}: {each}")
-            happened.setdefault(each.room, []).extend(each.events)
+            if each.events:
+                happened.setdefault(each.room, []).extend(each.events)
         known = self._ledger.agent.rooms
-        named = [RoomFound(rule, room) for rule, room in found.rooms.items() if known.get(rule) != room]
-        self._ledger.record(*named, rooms_too=happened)
+        self._ledger.record(
+            *(RoomFound(rule, room) for rule, room in found.rooms.items() if known.get(rule) != room),
+            rooms_too=happened,
+        )
 
     def _judged(self, found: Found, room: str) -> list[Judged]:
         rule = self._listener.rule_of(room)

@@ -24,7 +24,7 @@ from fencepost.mailbox.fleet.engine import Engine, Matcher
 from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.ledger import ACTOR, Ledger
 from fencepost.mailbox.fleet.listener import Listener
-from fencepost.mailbox.fleet.matrix import Client
+from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.permits import Permits
 from fencepost.mailbox.fleet.program import Launch, inherited
 from fencepost.mailbox.store.port import Store
@@ -129,14 +129,9 @@ def _controller(
     say: Callable[[str], None],
     stack: contextlib.ExitStack,
 ) -> Controller:
-    token = (
-        credentials.from_environment(agent.name, os.environ)
-        if agent.credentials is None
-        else credentials.from_file(agent.credentials)
-    )
-    client = stack.enter_context(contextlib.closing(Client(fleet.homeserver, token)))
-    ledger = Ledger(store, agent.name)
+    client = stack.enter_context(contextlib.closing(Matrix(fleet.homeserver, credentials.of(agent, os.environ))))
     start, matcher = _engine(agent, folder)
+    ledger = Ledger(store, agent.name)
     return Controller(
         agent,
         fleet.limits,

@@ -12,7 +12,7 @@ import pytest
 import fencepost.journal
 import fencepost.mailbox
 from fencepost.journal.errors import BadInput, FencepostError, JournalError, every_error
-from fencepost.mailbox.errors import AgentError, Refused
+from fencepost.mailbox.errors import AgentError, HomeserverTrouble, Refused
 
 for package in (fencepost.journal, fencepost.mailbox):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -29,6 +29,7 @@ _GROUPS = {
     Refused: ("What stands there", "Something else must happen first.  Nothing was written."),
     JournalError: ("The store", "The command may be fine; the store cannot do it now."),
     AgentError: ("The program of an agent", "The mailbox is fine, and what is in hand stays in hand."),
+    HomeserverTrouble: ("A Matrix homeserver", "What was read of it stays read; it is asked again."),
 }
 
 
