@@ -81,25 +81,9 @@ def status(where: Where, config: str, *, as_json: bool) -> None:
     described = read(config)
     store, _ = where.served()
     with contextlib.closing(store):
-        found = []
-        for rule in described.agents:
-            ledger = Ledger(store, rule.name)
-            found.append(
-                {
-                    "agent": rule.name,
-                    "user": rule.user,
-                    "runtime": rule.runtime.value,
-                    "enabled": rule.enabled,
-                    "running": is_run(described, rule),
-                    "session": ledger.agent.session,
-                    "history": ledger.agent.history,
-                    "stage": ledger.agent.stage.value,
-                    "delivery": ledger.agent.delivery and ledger.agent.delivery.id,
-                    "attempts": ledger.agent.attempts,
-                    "delivered": ledger.agent.delivered,
-                    "rooms": [_room(ledger, each.room, each.wake.value) for each in rule.rooms],
-                }
-            )
+        found = [
+            _standing(Ledger(store, rule.name), rule, running=is_run(described, rule)) for rule in described.agents
+        ]
     if as_json:
         show.print_json({"agents": found})
         return
@@ -107,6 +91,24 @@ def status(where: Where, config: str, *, as_json: bool) -> None:
         click.echo(_line(each))
         for room in each["rooms"]:
             click.echo(f"  {show.visible(room['rule'])}: {room['state']}")
+
+
+def _standing(ledger: Ledger, rule: AgentRule, *, running: bool) -> dict[str, Any]:
+    agent = ledger.agent
+    return {
+        "agent": rule.name,
+        "user": rule.user,
+        "runtime": rule.runtime.value,
+        "enabled": rule.enabled,
+        "running": running,
+        "session": agent.session,
+        "history": agent.history,
+        "stage": agent.stage.value,
+        "delivery": None if agent.delivery is None else agent.delivery.id,
+        "attempts": agent.attempts,
+        "delivered": agent.delivered,
+        "rooms": [_room(ledger, each.room, each.wake.value) for each in rule.rooms],
+    }
 
 
 def _room(ledger: Ledger, rule: str, wake: str) -> dict[str, Any]:
