@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 
-.PHONY: test test-contract lint demo
+.PHONY: test test-contract lint demo fleet-demo
 
 test: $(VENV)/bin/tox
 	$(VENV)/bin/tox
@@ -15,6 +15,11 @@ lint: $(VENV)/bin/tox
 
 demo: $(VENV)/bin/tox
 	@$(VENV)/bin/tox -q -e demo
+
+# The first time it fetches a homeserver and two clients; npm is needed for these.
+fleet-demo: $(VENV)/bin/tox
+	tests/fetch.sh
+	@$(VENV)/bin/tox -q -e fleet-demo
 
 $(VENV)/bin/tox:
 	@$(PYTHON) -c 'import sys; sys.exit("fencepost needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'

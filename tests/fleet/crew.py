@@ -67,7 +67,10 @@ class Crew:
         """Describe the agents; JSON values are TOML."""
         lines = [f"homeserver = {json.dumps(self.url)}"]
         lines += [f"{key} = {_toml(value)}" for key, value in self._settings.items()]
-        lines.append(f"agents = {_toml(self._agents)}")
+        for agent in self._agents:
+            lines += ["", "[[agents]]", *(f"{key} = {_toml(value)}" for key, value in agent.items() if key != "rooms")]
+            for room in agent["rooms"]:
+                lines += ["", "[[agents.rooms]]", *(f"{key} = {_toml(value)}" for key, value in room.items())]
         (self.folder / "fleet.toml").write_text("\n".join(lines) + "\n")
 
     def command(self, *words):
