@@ -33,7 +33,7 @@ CHECKPOINTS_SCOPE = "feed:checkpoints"
 CHECKPOINTS = "/checkpoints/"
 #: The agents whose programs are fed here, in a scope of their own; what follows is the agent's name, and for a room
 #: that it hears `/rooms/` and the room's id behind that.
-FLEET_SCOPE = "fleet"
+FLEET_SCOPE = "fleet:agents"
 FLEET = "/fleet/"
 
 #: How other programs say in the document of a session what it continues.

@@ -669,6 +669,15 @@ class EngineRefused(AgentError):
     why: str
 
 
+class FilesFailed(AgentError):
+    """What an agent is to read in files cannot be put there."""
+
+    code = "agent_files_failed"
+    sentence = "{path} cannot be written ({why}): mend the cause, and it is tried again; nothing in hand is lost"
+    path: str
+    why: str
+
+
 class NativeHistoryLost(NativeHistoryError):
     """The history of a session has become shorter, or is gone: what was to be found in it cannot be."""
 

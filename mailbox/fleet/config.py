@@ -49,16 +49,20 @@ class Limits:
     Attributes:
         inline_bytes: UTF-8 bytes of one input that are shown whole.
         fetch_records: Records that one reading aims at.
-        room_records: Records of each room that it takes at least.
+        room_records: Records of each room that it takes at least; ten, or one where fewer are aimed at than usual.
         media_bytes: A file that somebody sent is fetched up to this size.
         files_days: What was put into files stays so many days after it was delivered.
     """
 
     inline_bytes: int = attrs.field(default=INLINE_BYTES, validator=_number(1_024, 1 << 20))
-    fetch_records: int = attrs.field(default=FETCH_RECORDS, validator=_number(1, 10_000))
-    room_records: int = attrs.field(default=ROOM_RECORDS, validator=_number(1, 1_000))
+    fetch_records: int = attrs.field(default=FETCH_RECORDS, validator=_number(1, 1_000))
+    room_records: int = attrs.field(validator=_number(1, 100))
     media_bytes: int = attrs.field(default=50 << 20, validator=_number(0, 1 << 40))
     files_days: int = attrs.field(default=30, validator=_number(1, 36_500))
+
+    @room_records.default
+    def _room_records(self) -> int:
+        return ROOM_RECORDS if self.fetch_records >= FETCH_RECORDS else 1
 
 
 @attrs.frozen

@@ -16,10 +16,19 @@ from typing import Any, Final
 
 import orjson
 
+from fencepost.journal.errors import JournalError
 from fencepost.mailbox import codec
 from fencepost.mailbox.box import Mailbox, new_message_id
 from fencepost.mailbox.confirmation import Move, Sight, Stage, next_move
-from fencepost.mailbox.errors import EngineFailed, EngineRefused, HomeserverTrouble, NativeHistoryLost, Refused
+from fencepost.mailbox.errors import (
+    EngineFailed,
+    EngineRefused,
+    FilesFailed,
+    HomeserverTrouble,
+    NativeHistoryLost,
+    NativeHistoryUnreadable,
+    Refused,
+)
 from fencepost.mailbox.events import (
     AgentBound,
     DeliveryAcknowledged,
@@ -59,6 +68,7 @@ _SETTLE_S: Final = 20
 #: After a failure the next try comes so much later, and twice as late each time.
 _PAUSE_S: Final = 1
 _PAUSE_MAX_S: Final = 60
+_DAY_S: Final = 86_400
 #: Messages that one delivery of mail carries.
 _MAIL_MAX: Final = 20
 
@@ -111,37 +121,53 @@ class Controller:
         self._news.set()
         self._mail_first = False
         self._wants = False
+        self._sweep_at = 0.0
 
     # --- running ---------------------------------------------------------------------------------------
 
     def run(self, stop: threading.Event) -> None:
         """
-        Feed the agent until it is to stop.
+        Feed the agent until it is to stop.  What may be mended is told and tried again, ever less often.
 
         Raises:
             AgentTaken: Another controller has it.
-            NativeHistoryLost: What was saved for it can be neither found nor ruled out.
-            JournalError: Nothing can be recorded.
+            NativeHistoryLost, EntryAltered: What was saved for it can be neither found nor ruled out.
         """
         ear = threading.Thread(target=self._hear, args=(stop,), name=f"{self._rule.name} hears", daemon=True)
         ear.start()
-        self._files.sweep(self._limits.files_days)
         pause = _PAUSE_S
         try:
             while not stop.is_set():
-                try:
-                    wait_s = self.step()
-                    pause = _PAUSE_S
-                except (EngineFailed, HomeserverTrouble) as error:
-                    self._say(str(error))
-                    if isinstance(error, EngineFailed):
-                        self._end_engine()
-                    wait_s, pause = pause, min(2 * pause, _PAUSE_MAX_S)
-                    self._news.set()
-                stop.wait(wait_s)
+                wait_s = self._try()
+                pause = min(2 * pause, _PAUSE_MAX_S) if wait_s is None else _PAUSE_S
+                stop.wait(pause if wait_s is None else wait_s)
         finally:
             self._permits.give_back(self._rule.name)
             self._end_engine()
+
+    def _try(self) -> float | None:
+        """Take a step; None where something has to be waited for that is not in order."""
+        try:
+            self._sweep()
+            return self.step()
+        except (FilesFailed, HomeserverTrouble, NativeHistoryUnreadable) as error:
+            self._say(f"{self._rule.name}: {error}")
+        except EngineFailed as error:
+            self._say(f"{self._rule.name}: {error}")
+            self._end_engine()
+        except JournalError as error:
+            self._say(f"{self._rule.name}: {error}")
+            self._end_engine()
+            with contextlib.suppress(JournalError):
+                self._ledger.reload()
+        self._news.set()
+        return None
+
+    def _sweep(self) -> None:
+        """Once a day."""
+        if time.monotonic() >= self._sweep_at:
+            self._sweep_at = time.monotonic() + _DAY_S
+            self._files.sweep(self._limits.files_days)
 
     def _hear(self, stop: threading.Event) -> None:
         """Ring when a room has something new."""
@@ -152,7 +178,7 @@ class Controller:
                     self._news.set()
                 pause = _PAUSE_S
             except HomeserverTrouble as error:
-                self._say(str(error))
+                self._say(f"{self._rule.name}: {error}")
                 stop.wait(pause)
                 pause = min(2 * pause, _PAUSE_MAX_S)
 

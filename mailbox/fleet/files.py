@@ -8,11 +8,14 @@ again is the same file, kept longer.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from fencepost.mailbox.errors import FilesFailed
 from fencepost.mailbox.fleet.writing import Stored, digest
 
 _DAY_S: Final = 86_400
@@ -27,7 +30,7 @@ class Files:
         folder: Where it is.
 
     Raises:
-        OSError: From every method: the disk does not take or give it.
+        FilesFailed: From every method: the disk does not take or give it.
     """
 
     def __init__(self, folder: str) -> None:
@@ -41,6 +44,11 @@ class Files:
         """Keep content, durably."""
         name = digest(content)
         path = Path(self.place(name))
+        with _told(path):
+            self._put(path, content)
+        return Stored(name, len(content), str(path))
+
+    def _put(self, path: Path, content: bytes) -> None:
         for folder in (self._folder, path.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.is_file() and path.stat().st_size == len(content):
@@ -54,15 +62,23 @@ class Files:
             part.replace(path)
             for folder in (path.parent, self._folder):
                 _sync(folder)
-        return Stored(name, len(content), str(path))
 
     def sweep(self, days: int) -> int:
         """Remove what was put longer ago than that; how many files."""
         oldest = time.time() - days * _DAY_S
-        old = [each for each in self._folder.glob("*/*") if each.lstat().st_mtime < oldest]
-        for each in old:
-            each.unlink()
+        with _told(self._folder):
+            old = [each for each in self._folder.glob("*/*") if each.lstat().st_mtime < oldest]
+            for each in old:
+                each.unlink()
         return len(old)
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FilesFailed(path=str(path), why=error.strerror or str(error)) from error
 
 
 def _sync(folder: Path) -> None:

@@ -52,9 +52,13 @@ class Ledger:
         self._store = store
         self._name = name
         self._clock = clock
+        self.reload()
+
+    def reload(self) -> None:
+        """Look at what stands there, where it is not known what became of a record."""
         self._versions: dict[Stream, int] = {}
         self._places: dict[str, Place | None] = {}
-        found = self._find(stream_of(name))
+        found = self._find(stream_of(self._name))
         assert found is None or isinstance(found, Agent), "its name says what stands there"
         self.agent = found or Agent()
 

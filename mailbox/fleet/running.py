@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,7 @@ from fencepost.mailbox.store.port import Store
 _END_S: Final = 30
 _LOOK_S: Final = 0.2
 _LOCK: Final = "controller.lock"
+_MISTAKE: Final = "mistake.log"
 
 
 @contextlib.contextmanager
@@ -90,7 +92,7 @@ def run(
         FencepostError: One of them cannot be begun with; none is.
     """
     permits = Permits(fleet.permits)
-    troubles: list[FencepostError] = []
+    troubles: list[Exception] = []
     with contextlib.ExitStack() as stack:
         controllers = [
             (
@@ -107,6 +109,10 @@ def run(
             except FencepostError as error:
                 troubles.append(error)
                 say(f"{agent.name} is fed no more: {error}")
+            except Exception as error:  # noqa: BLE001 - a mistake of ours is no reason to starve the others
+                troubles.append(error)
+                path = _kept(Path(fleet.state) / agent.name / _MISTAKE)
+                say(f"{agent.name} is fed no more, by a mistake in fencepost: please report what is in {path}")
 
         threads = [threading.Thread(target=feed, args=each, name=each[0].name, daemon=True) for each in controllers]
         for thread in threads:
@@ -117,6 +123,13 @@ def run(
         for thread in threads:
             thread.join(_END_S)
     return not troubles
+
+
+def _kept(path: Path) -> Path:
+    """Where the traceback of what is being handled was put."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "a") as file:
+        traceback.print_exc(file=file)
+    return path
 
 
 def _controller(
