@@ -43,6 +43,11 @@ class Place:
     passed: int = 0
 
     @property
+    def open(self) -> bool:
+        """The agent hears the room."""
+        return self.closed is None
+
+    @property
     def last(self) -> str | None:
         """The event that was taken in or passed over last; None where there was none yet."""
         return self.remembered[-1] if self.remembered else None
@@ -57,7 +62,7 @@ def after(place: Place | None, event: RoomEvent) -> Place:
     """
     if isinstance(event, RoomOpened):
         return Place(event.token, event.at, () if place is None else place.remembered)
-    if place is None or place.closed is not None:
+    if place is None or not place.open:
         raise Impossible(f"{type(event).__name__} of a room that is not heard")
     match event:
         case RoomRead():

@@ -17,8 +17,8 @@ from fencepost.mailbox import codec
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.cli import show
-from fencepost.mailbox.cli.options import Where, json_flag, said, served_store, whole
-from fencepost.mailbox.cli.place import project_scope, user_scope
+from fencepost.mailbox.cli.options import Where, own_store, said, whole
+from fencepost.mailbox.cli.place import login, project_scope, user_scope
 from fencepost.mailbox.errors import AgentNotBegun
 from fencepost.mailbox.fleet import deliveries
 from fencepost.mailbox.fleet.config import AgentRule, read
@@ -41,7 +41,7 @@ def fleet() -> None:
 
 @fleet.command("run")
 @_config
-@served_store
+@own_store(printed=False)
 def run_command(where: Where, config: str) -> None:
     """
     Listen to the rooms and feed the agents, until SIGTERM or SIGINT.
@@ -70,9 +70,8 @@ def run_command(where: Where, config: str) -> None:
 
 @fleet.command()
 @_config
-@served_store
-@json_flag
-def status(where: Where, config: str, *, as_json: bool) -> None:
+@own_store(printed=True)
+def status(where: Where, config: str) -> None:
     """
     Tell for each agent whether it is run, what is in hand for it, and how far it has read its rooms.
     """
@@ -81,32 +80,34 @@ def status(where: Where, config: str, *, as_json: bool) -> None:
     described = read(config)
     store, _ = where.served()
     with contextlib.closing(store):
-        found = []
-        for rule in described.agents:
-            ledger = Ledger(store, rule.name)
-            found.append(
-                {
-                    "agent": rule.name,
-                    "user": rule.user,
-                    "runtime": rule.runtime.value,
-                    "enabled": rule.enabled,
-                    "running": is_run(described, rule),
-                    "session": ledger.agent.session,
-                    "history": ledger.agent.history,
-                    "stage": ledger.agent.stage.value,
-                    "delivery": ledger.agent.delivery and ledger.agent.delivery.id,
-                    "attempts": ledger.agent.attempts,
-                    "delivered": ledger.agent.delivered,
-                    "rooms": [_room(ledger, each.room, each.wake.value) for each in rule.rooms],
-                }
-            )
-    if as_json:
+        found = [
+            _standing(Ledger(store, rule.name), rule, running=is_run(described, rule)) for rule in described.agents
+        ]
+    if where.json:
         show.print_json({"agents": found})
         return
     for each in found:
         click.echo(_line(each))
         for room in each["rooms"]:
             click.echo(f"  {show.visible(room['rule'])}: {room['state']}")
+
+
+def _standing(ledger: Ledger, rule: AgentRule, *, running: bool) -> dict[str, Any]:
+    agent = ledger.agent
+    return {
+        "agent": rule.name,
+        "user": rule.user,
+        "runtime": rule.runtime.value,
+        "enabled": rule.enabled,
+        "running": running,
+        "session": agent.session,
+        "history": agent.history,
+        "stage": agent.stage.value,
+        "delivery": None if agent.delivery is None else agent.delivery.id,
+        "attempts": agent.attempts,
+        "delivered": agent.delivered,
+        "rooms": [_room(ledger, each.room, each.wake.value) for each in rule.rooms],
+    }
 
 
 def _room(ledger: Ledger, rule: str, wake: str) -> dict[str, Any]:
@@ -135,9 +136,8 @@ def _line(each: dict[str, Any]) -> str:
 @click.option("--body", metavar="TEXT", help="What to say.")
 @click.option("--file", "file", metavar="FILE", help="Or the file that says it; - for standard input.")
 @_config
-@served_store
-@json_flag
-def send(where: Where, agent: str, body: str | None, file: str | None, config: str, *, as_json: bool) -> None:
+@own_store(printed=True)
+def send(where: Where, agent: str, body: str | None, file: str | None, config: str) -> None:
     """
     Send an agent mail that wakes it, as `fencepost messages send --delivery wake` to its session does.
     """
@@ -148,9 +148,9 @@ def send(where: Where, agent: str, body: str | None, file: str | None, config: s
         session = Ledger(store, rule.name).agent.session
         if session is None:
             raise AgentNotBegun(agent=rule.name)
-        box = Mailbox(store, _mounts(rule), actor=where.actor or "host:fleet-operator")
+        box = Mailbox(store, _mounts(rule), actor=f"cli:{login()}")
         receipt = box.send(text or "", conversation=session, delivery=Delivery.WAKE)
-    if as_json:
+    if where.json:
         show.print_json(codec.body(receipt.message))
     else:
         click.echo(f"Sent {receipt.message.id} to {rule.name}, session {session}.")
@@ -160,9 +160,8 @@ def send(where: Where, agent: str, body: str | None, file: str | None, config: s
 @click.argument("agent")
 @click.option("--limit", default="50", metavar="N", help="How many at most, newest first [50].")
 @_config
-@served_store
-@json_flag
-def history(where: Where, agent: str, limit: str, config: str, *, as_json: bool) -> None:
+@own_store(printed=True)
+def history(where: Where, agent: str, limit: str, config: str) -> None:
     """
     Tell what was delivered to an agent: when it was saved, submitted, proven, checkpointed and acknowledged.
     """
@@ -171,7 +170,7 @@ def history(where: Where, agent: str, limit: str, config: str, *, as_json: bool)
     store, _ = where.served()
     with contextlib.closing(store):
         found = deliveries.of(store, rule.name)[-number:][::-1]
-    if as_json:
+    if where.json:
         show.print_json({"agent": rule.name, "deliveries": [each.as_json() for each in found]})
         return
     for each in found:

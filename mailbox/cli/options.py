@@ -338,6 +338,11 @@ def served_store(command: F) -> F:
     return _where(command, [root_option, *_IN_A_DATABASE, *_AS_SOMEBODY[:2]], printed=False)
 
 
+def own_store(*, printed: bool) -> Callable[[F], F]:
+    """Likewise, for a command that keeps records of its own in the store, which is not with a state process."""
+    return lambda command: _where(command, [root_option, *_IN_A_DATABASE], printed=printed)
+
+
 def whole(text: str | None, field: str, least: int = 1, most: int = shapes.NUMBER_MAX) -> int | None:
     """A whole number from the command line; its range is checked further in."""
     if text is None:

@@ -199,7 +199,7 @@ def _answered(line: Mapping[str, Any]) -> object:
 
 def entry(line: Mapping[str, Any], delivery: str, text: str) -> Entry | None:  # noqa: ARG001 - as the port has it
     """
-    The entry of a rollout with that id of ours.
+    The entry of a rollout with that id of ours: an item, or a message without an id in a thread of an older kind.
 
     The same text stands in a `response_item` before it, for the model and
     without our id, and again in what is `compacted`; neither is the entry.
@@ -213,6 +213,11 @@ def entry(line: Mapping[str, Any], delivery: str, text: str) -> Entry | None:  #
             },
         } if client_id == delivery:
             return Entry(id_, "".join(_texts(content)))
+        case {
+            "type": "event_msg",
+            "payload": {"type": "user_message", "client_id": str(client_id), "message": str(message)},
+        } if client_id == delivery:
+            return Entry(client_id, message)
     return None
 
 

@@ -38,10 +38,12 @@ from fencepost.mailbox.fleet.batch import Batch, Judged
 from fencepost.mailbox.fleet.config import AgentRule, Limits
 from fencepost.mailbox.fleet.engine import Bound, Engine, Matcher
 from fencepost.mailbox.fleet.files import Files
+from fencepost.mailbox.fleet.found import Found
 from fencepost.mailbox.fleet.ledger import Ledger
-from fencepost.mailbox.fleet.listener import Found, Listener
+from fencepost.mailbox.fleet.listener import Listener
 from fencepost.mailbox.fleet.permits import Permits
-from fencepost.mailbox.fleet.policy import Wake, judge
+from fencepost.mailbox.fleet.policy import Verdict, Wake, judge
+from fencepost.mailbox.fleet.said import Said
 from fencepost.mailbox.fleet.writing import Input, Stored
 from fencepost.mailbox.message import Delivery
 from fencepost.mailbox.views import LIMIT_MAX
@@ -327,17 +329,13 @@ class Controller:
         )
 
     def _judged(self, found: Found, room: str) -> list[Judged]:
-        rule = self._listener.rule_of(room)
-        unread = found.unread[room]
-        return batch.settled(
-            [
-                Judged(
-                    said,
-                    judge(said, rule, self._rule.user, banned=unread.banned, author=unread.authors.get(said.target)),
-                )
-                for said in unread.said
-            ]
-        )
+        rule, unread = self._listener.rule_of(room), found.unread[room]
+
+        def verdict(said: Said) -> Verdict:
+            author = None if said.target is None else unread.authors.get(said.target)
+            return judge(said, rule, self._rule.user, banned=unread.banned, author=author)
+
+        return batch.settled([Judged(said, verdict(said)) for said in unread.said])
 
     def _is_full(self, found: Found, room: str) -> bool:
         """So much is unread in the room that not all of it is known: what wakes the agent may be in the rest."""
@@ -402,10 +400,10 @@ class Controller:
             message_id, _, occurrence = each.rpartition("/")
             # Where it was acknowledged, closed or snoozed meanwhile, nobody has to be told that it came.
             with contextlib.suppress(Refused):
-                who = {"session": agent.session, "occurrence": int(occurrence)}
-                held = self._box.reserve(message_id, **who).message.reservation
+                session, number = agent.session, int(occurrence)
+                held = self._box.reserve(message_id, session=session, occurrence=number).message.reservation
                 assert held is not None
-                self._box.accept(message_id, **who, token=held.token)
+                self._box.accept(message_id, session=session, occurrence=number, token=held.token)
         read: dict[str, list[RoomEvent]] = {
             each.room: [RoomRead(each.token, each.taken, each.passed)] for each in agent.delivery.reads
         }

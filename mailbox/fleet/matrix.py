@@ -99,7 +99,7 @@ class Matrix:
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._beginnings = itertools.count(1)
-        self._http = httpx.Matrix(
+        self._http = httpx.Client(
             headers={"Authorization": f"Bearer {credentials.token}"},
             follow_redirects=False,
             transport=transport,

@@ -79,7 +79,7 @@ class Process:
                 (os.killpg if whole else os.kill)(self.pid, number)
 
 
-def stop(process: Process | None, gone: Callable[[float], bool], patience_s: float = PATIENCE_S) -> bool:
+def stop(process: Process | None, gone: Callable[[float], bool], patience_s: float) -> bool:
     """
     Wait for the end of a process whose input is closed; ask for it; make it.
 

@@ -190,15 +190,15 @@ class Program:
             if self._why is not None:
                 raise self._failed(self._why)
 
-    def end(self) -> None:
+    def end(self, patience_s: float = orphans.PATIENCE_S) -> None:
         """
-        End it; a second call does nothing.
+        End it, in three steps of so long each; a second call does nothing.
 
         Raises:
             EngineFailed: It does not end, and is still on record.
         """
         self._said.put(None)
-        if not orphans.stop(self._known, self._gone):
+        if not orphans.stop(self._known, self._gone, patience_s):
             raise self._failed(f"process {self.pid} does not end")
         orphans.forget(self._launch.folder)
 

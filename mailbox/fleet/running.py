@@ -26,10 +26,12 @@ from fencepost.mailbox.fleet.ledger import ACTOR, Ledger
 from fencepost.mailbox.fleet.listener import Listener
 from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.permits import Permits
+from fencepost.mailbox.fleet.program import Launch, inherited
 from fencepost.mailbox.store.port import Store
 
 #: How long the controllers may take to end their programs.
 _END_S: Final = 30
+_LOOK_S: Final = 0.2
 _LOCK: Final = "controller.lock"
 
 
@@ -117,9 +119,6 @@ def run(
     return not troubles
 
 
-_LOOK_S: Final = 0.2
-
-
 def _controller(
     fleet: Fleet,
     agent: AgentRule,
@@ -149,9 +148,10 @@ def _controller(
 
 def _engine(agent: AgentRule, folder: str) -> tuple[Callable[[], Engine], Matcher]:
     """What makes an engine of the agent's runtime, and what finds a delivery in its history."""
-    argv = [*(agent.program or (agent.runtime.value,)), *agent.arguments]
+    argv = (*(agent.program or (agent.runtime.value,)), *agent.arguments)
+    launch = Launch(argv, Path(agent.folder), inherited(os.environ), Path(folder))
     match agent.runtime:
         case Runtime.CODEX:
-            return lambda: codex.Codex(argv, agent.folder, folder), codex.entry
+            return lambda: codex.Codex(launch), codex.entry
         case Runtime.PI:
-            return lambda: pi.Pi(argv, agent.folder, folder), pi.entry
+            return lambda: pi.Pi(launch), pi.entry

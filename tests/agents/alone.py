@@ -38,5 +38,5 @@ def alone():
 
 if __name__ == "__main__":
     why = alone()
-    print(f"no network namespace here: {why}" if why else "in a network namespace with nothing but loopback", flush=True)
+    sys.stderr.write(f"no network namespace here: {why}\n" if why else "nothing but loopback can be reached\n")
     os.execvp(sys.argv[1], sys.argv[1:])
