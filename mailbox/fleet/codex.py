@@ -83,7 +83,7 @@ class Codex:
             self._program.say({"method": "initialized"})
             return self._take_up(bound)
         except EngineRefused as error:
-            raise self._failed(error.details["why"]) from error
+            raise self._failed(error.why) from error
         except ValueError as error:
             raise self._failed(error) from error
 
@@ -167,21 +167,21 @@ class Codex:
             program.say({"id": line["id"], **self._answer(method, line.get("params"))})
             return False
         params = line.get("params")
-        match method:
-            case "turn/started":
+        match method, params:
+            case "turn/started", _:
                 with self._lock:
                     self._turns[text_at(params, "threadId")] = text_at(params, "turn", "id")
-            case "turn/completed":
+            case "turn/completed", _:
                 thread, turn = text_at(params, "threadId"), text_at(params, "turn", "id")
                 with self._lock:
                     self._closed[thread] = turn
                     if self._turns.get(thread) == turn:
                         del self._turns[thread]
-            case "thread/status/changed":
+            case "thread/status/changed", _:
                 with self._lock:
                     self._status[text_at(params, "threadId")] = text_at(params, "status", "type")
-            case "item/completed":
-                return text_at(params, "item", "type") == "userMessage"
+            case "item/completed", {"item": {"type": "userMessage"}}:
+                pass
             case _:
                 return False
         return True

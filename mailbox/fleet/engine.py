@@ -43,7 +43,7 @@ class Engine(Protocol):
 
         Returns:
             The same, or a new one where none was given, or where the file of the one given is not there.  Whether it
-            ever was, the caller knows: a history that had entries and is gone is no reason to begin another.
+            ever was, only the caller knows: a program writes nothing before the first input.
         """
 
     def idle(self) -> bool:

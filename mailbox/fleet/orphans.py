@@ -142,8 +142,7 @@ def _recorded(folder: Path) -> Process | None:
         pid, began = said["pid"], said["began"]
     except (OSError, ValueError, LookupError, TypeError):
         return None
-    # Ids under 2 are no process, and signals to them reach many.
-    return Process(pid, began) if isinstance(pid, int) and pid > 1 and isinstance(began, str) else None
+    return Process(pid, began) if isinstance(pid, int) and isinstance(began, str) else None
 
 
 def _began_by_proc(pid: int) -> str | None:

@@ -103,7 +103,7 @@ class Pi:
         try:
             return self._ask("get_state", self._patience_s)
         except EngineRefused as error:
-            raise self._failed(error.details["why"]) from error
+            raise self._failed(error.why) from error
 
     def _ask(self, command: str, patience_s: float, **more: str) -> Mapping[str, Any]:
         answer = self._running.ask({"type": command, **more}, patience_s)
@@ -117,18 +117,17 @@ class Pi:
     # --- on the thread that reads ---------------------------------------------------------------------
 
     def _hear(self, program: Program, line: Mapping[str, Any]) -> bool:
-        match text_at(line, "type"):
-            case "agent_start":
+        match text_at(line, "type"), line:
+            case "agent_start", _:
                 with self._lock:
                     self._runs = True
-            case "agent_settled":
+            case "agent_settled", _:
                 with self._lock:
                     self._runs = False
-            case "message_end":
-                return text_at(line, "message", "role") == "user"
-            case "extension_ui_request":
-                if text_at(line, "method") in _DIALOGS:
-                    program.say({"type": "extension_ui_response", "id": text_at(line, "id"), "cancelled": True})
+            case "message_end", {"message": {"role": "user"}}:
+                pass
+            case "extension_ui_request", {"method": str(method), "id": number} if method in _DIALOGS:
+                program.say({"type": "extension_ui_response", "id": number, "cancelled": True})
                 return False
             case _:
                 return False

@@ -39,7 +39,7 @@ LINE_LIMIT_BYTES: Final = 64 << 20
 LOG_LIMIT_BYTES: Final = 1 << 20
 #: How often it is looked whether it lives: its output ends later where a child of it has that open.
 _TICK_S: Final = 0.5
-_OURS: Final = re.compile(r"FENCEPOST_(\w*_)?(TOKENS?|DATABASE_URL|PASSWORD|SECRET|KEY)")
+_OURS: Final = re.compile(r"FENCEPOST_(\w*_)?(TOKENS?|DATABASE_URL|PASSWORD|SECRET|KEY)(_\w*)?")
 
 
 @attrs.frozen

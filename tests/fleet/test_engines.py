@@ -13,7 +13,7 @@ import attrs
 import pytest
 from agents.model import Call, Fail, Hold
 
-from fencepost.mailbox.errors import EngineFailed, EngineRefused, EntryAltered
+from fencepost.mailbox.errors import EngineFailed, EngineRefused, EntryAltered, NativeHistoryLost
 from fencepost.mailbox.fleet import codex as codex_engine
 from fencepost.mailbox.fleet import history
 from fencepost.mailbox.fleet import pi as pi_engine
@@ -180,6 +180,24 @@ def test_a_history_without_an_entry_is_begun_anew(kind, model):
 
     with kind.run(first) as (engine, second):
         deliver(kind, engine, second, "d-1", said("d-1"))
+
+
+@each_kind
+def test_a_history_that_is_gone_is_found_out(kind, model):
+    """Or that was cut: another has not the name or not the length that it had."""
+    with kind.run() as (engine, first):
+        deliver(kind, engine, first, "d-1", said("d-1"))
+    ends = history.size(first.history)
+    with Path(first.history).open("r+b") as file:
+        file.truncate(ends // 2)
+    with pytest.raises(NativeHistoryLost):
+        kind.find(first, ends, "d-2", said("d-2"))
+    Path(first.history).unlink()
+
+    with kind.run(first) as (_, second):
+        assert first != second
+    with pytest.raises(NativeHistoryLost):
+        kind.find(first, ends, "d-2", said("d-2"))
 
 
 @each_kind

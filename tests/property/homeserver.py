@@ -13,7 +13,7 @@ import httpx
 
 USER = "@agent:model"
 #: What the model gives at most at once, so that there are pages.
-PAGE = 7
+PAGE = 40
 
 
 class Model:
@@ -197,9 +197,7 @@ class Model:
                 last = before
             events = events[: last + 1]
             leave[room] = {"timeline": {"events": events[-limit:], "limited": len(events) > limit}}
-        invite = {
-            room: {"invite_state": {"events": [member(room)]}} for room in self.invited & set(wanted)
-        }
+        invite = {room: {"invite_state": {"events": [member(room)]}} for room in self.invited & set(wanted)}
         return {"next_batch": "s1", "rooms": {"join": {}, "invite": invite, "leave": leave}}
 
 

@@ -148,8 +148,8 @@ def test_a_line_that_is_too_long_is_passed_over(path, kind, monkeypatch):
     matcher, entry = kind
     whole = json.dumps(entry(entry="whole")).encode() + b"\n"
     monkeypatch.setattr(history, "LINE_LIMIT_BYTES", len(whole))
-    for more in range(3):
-        write(path, b" " * len(whole) * more + b"\t" + whole)
+    for more in (1, len(whole) - 1, len(whole), 2 * len(whole)):
+        write(path, b" " * more + whole)
     assert find(path, matcher) is None
 
     write(path, whole)

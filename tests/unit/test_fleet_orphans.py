@@ -1,6 +1,7 @@
 """The program that a controller has left behind."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -99,9 +100,11 @@ def test_another_process_is_never_touched(left, tmp_path):
 
     begun = time.monotonic()
     end_orphan(tmp_path, "It")
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        attrs.evolve(process, began="before").signal(number)
 
     assert time.monotonic() - begun < orphans.PATIENCE_S
-    assert process.alive
+    assert not process.gone(0.2)
 
 
 def test_what_cannot_be_ended_is_said(left, tmp_path, monkeypatch):
@@ -131,7 +134,7 @@ def test_what_cannot_be_ended_is_said(left, tmp_path, monkeypatch):
     ],
 )
 def test_a_note_that_says_nothing_is_none(tmp_path, note):
-    """It is from before the machine went down, or nobody's; ids under two would be many processes."""
+    """It is from before the machine went down, or nobody's; signals to ids under one would reach many."""
     (tmp_path / "running.json").write_text(note)
 
     end_orphan(tmp_path, "It")

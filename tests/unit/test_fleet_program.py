@@ -2,10 +2,12 @@
 
 import json
 import os
+import signal
 import stat
 import sys
 import textwrap
 import time
+from functools import partial
 
 import pytest
 
@@ -219,6 +221,20 @@ def test_a_command_in_a_group_of_its_own_lives_on(start):
     os.kill(child.pid, 9)
 
 
+def test_what_a_run_before_has_left_is_ended_first(start, monkeypatch):
+    """And then it is this one that is noted, until its end."""
+    monkeypatch.setattr(orphans, "end_orphan", partial(orphans.end_orphan, patience_s=SHORT_S))
+    first = start("time.sleep(60)")
+
+    second = start(ECHO)
+
+    assert -signal.SIGTERM == first._process.wait(PATIENCE_S)
+    note = second._launch.folder / "running.json"
+    assert second.pid == json.loads(note.read_bytes())["pid"]
+    second.end()
+    assert not note.exists()
+
+
 @pytest.mark.parametrize(
     "more",
     [{"argv": ("/no/such/program",)}, {"argv": ("a\0b",)}, {"argv": ("/etc/passwd",)}, {"environ": {"a=b": "c"}}],
@@ -261,8 +277,23 @@ def test_no_place_for_what_it_says_on_the_side_is_no_failure(start, tmp_path):
 
 
 def test_our_secrets_are_not_inherited():
-    """The token of our client, the one that we serve under, and a URL that may have a password in it."""
-    ours = {"FENCEPOST_CLIENT_TOKEN", "FENCEPOST_SERVE_TOKEN", "FENCEPOST_DATABASE_URL", "FENCEPOST_TEST_DATABASE_URL"}
-    kept = {"PATH", "HOME", "FENCEPOST_HOME", "FENCEPOST_URL", "OPENAI_API_KEY", "XFENCEPOST_TOKEN"}
+    """The tokens of our client, of a server and of agents' users, and a URL that may have a password in it."""
+    ours = {
+        "FENCEPOST_CLIENT_TOKEN",
+        "FENCEPOST_SERVE_TOKEN",
+        "FENCEPOST_MATRIX_TOKEN_BO",
+        "FENCEPOST_MATRIX_TOKEN_ALICE_2",
+        "FENCEPOST_DATABASE_URL",
+        "FENCEPOST_TEST_DATABASE_URL",
+    }
+    kept = {
+        "PATH",
+        "HOME",
+        "FENCEPOST_HOME",
+        "FENCEPOST_URL",
+        "OPENAI_API_KEY",
+        "XFENCEPOST_TOKEN",
+        "FENCEPOST_TOKENIZER",
+    }
 
     assert kept == inherited(dict.fromkeys(ours | kept | {"MINE"}, "x"), but=("MINE",)).keys()
