@@ -117,20 +117,8 @@ class Model:
                 return done({"joined_rooms": sorted(self.inside)})
             case ["GET", "sync"]:
                 return done(self.sync(json.loads(params["filter"])))
-            case ["GET", "rooms", room, "messages"]:
-                return self.messages(room, params) if self.may_read(room) else refused(403)
-            case ["GET", "rooms", room, "context", event]:
-                return self.context(room, event)
-            case ["GET", "rooms", room, "event", event]:
-                found = [each for _, _, each in self.visible(room) if each["event_id"] == event]
-                return done(found[0]) if found else refused(404)
-            case ["GET", "rooms", room, "state", kind, key]:
-                found = [e for _, _, e in self.rooms[room] if e["type"] == kind and e.get("state_key") == key]
-                return done(found[-1]["content"]) if found and room in self.inside else refused(404)
-            case ["GET", "rooms", room, "joined_members"]:
-                return done({"joined": {USER: {"display_name": "agent"}}}) if room in self.inside else refused(403)
-            case ["GET", "rooms", room, "members"]:
-                return done({"chunk": []}) if room in self.inside else refused(403)
+            case ["GET", "rooms", room, *asked]:
+                return self.read(room, asked, params)
             case ["GET", "user", _, "account_data", _]:
                 return refused(404)
             case ["POST", "rooms", room, "join"]:
@@ -139,6 +127,25 @@ class Model:
                 self.become(room, "join", USER)
                 return done({})
         raise AssertionError(f"{request.method} {request.url}")
+
+    def read(self, room, asked, params):
+        inside = room in self.inside
+        match asked:
+            case ["messages"]:
+                return self.messages(room, params) if self.may_read(room) else refused(403)
+            case ["context", event]:
+                return self.context(room, event)
+            case ["event", event]:
+                found = [each for _, _, each in self.visible(room) if each["event_id"] == event]
+                return done(found[0]) if found else refused(404)
+            case ["state", kind, key]:
+                found = [e for _, _, e in self.rooms[room] if e["type"] == kind and e.get("state_key") == key]
+                return done(found[-1]["content"]) if found and inside else refused(404)
+            case ["joined_members"]:
+                return done({"joined": {USER: {"display_name": "agent"}}}) if inside else refused(403)
+            case ["members"]:
+                return done({"chunk": []}) if inside else refused(403)
+        raise AssertionError(f"{room} {asked}")
 
     def may_read(self, room):
         """Who was put out may read on; who is banned, invited or never was in may not."""

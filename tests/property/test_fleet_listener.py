@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 
 import hypothesis.strategies as st
 import pytest
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from property.homeserver import Model
-from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from fencepost.mailbox.errors import HomeserverUnavailable
 from fencepost.mailbox.events import Passed, RoomRead
@@ -21,7 +20,7 @@ from fencepost.mailbox.fleet.listener import Listener
 from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.policy import RoomRule
 from fencepost.mailbox.fleet.said import Kind
-from fencepost.mailbox.rooms import REMEMBERED_MAX, after
+from fencepost.mailbox.rooms import after
 
 ROOMS = ("!a", "!b")
 rooms = st.sampled_from(ROOMS)
