@@ -16,6 +16,8 @@ from typing import Any, Final, TypeVar
 import attrs
 import cattrs
 
+from fencepost.journal.errors import FencepostError
+from fencepost.mailbox import shapes
 from fencepost.mailbox.errors import InvalidFleet, UnknownAgent
 from fencepost.mailbox.fleet.policy import RoomRule
 
@@ -39,6 +41,10 @@ class Runtime(enum.Enum):
 
 def _number(least: int, most: int) -> Any:
     return attrs.validators.and_(attrs.validators.ge(least), attrs.validators.le(most))
+
+
+def _scope(_: object, __: object, value: str) -> None:
+    shapes.scope(value)
 
 
 @attrs.frozen
@@ -94,7 +100,7 @@ class AgentRule:
     program: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     enabled: bool = True
-    mail: tuple[str, ...] = ()
+    mail: tuple[str, ...] = attrs.field(default=(), validator=attrs.validators.deep_iterable(_scope))
 
 
 @attrs.frozen
@@ -153,8 +159,8 @@ def read(path: str) -> Fleet:
         raise InvalidFleet(path=path, why="two agents have one name or one user")
     for agent in fleet.agents:
         rooms = [rule.room for rule in agent.rooms]
-        if len({*rooms}) < len(rooms):
-            raise InvalidFleet(path=path, why=f"{agent.name} has one room twice")
+        if len({*rooms}) < len(rooms) or len({*agent.mail}) < len(agent.mail):
+            raise InvalidFleet(path=path, why=f"{agent.name} has one room or one scope twice")
     return _placed(fleet, Path(path).absolute().parent)
 
 
@@ -181,7 +187,7 @@ def _explained(error: BaseException, kind: type | None) -> str:
         return f"unknown key {', '.join(sorted(error.extra_fields))}"
     if isinstance(error, KeyError):
         return "a key is missing"
-    if isinstance(error, _WrongType):
+    if isinstance(error, (_WrongType, FencepostError)):
         return str(error)
     if kind is not None and isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f"none of {', '.join(each.value for each in kind)}"

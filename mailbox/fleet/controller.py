@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from fencepost.journal.errors import JournalError
+from fencepost.journal.errors import FencepostError, JournalError
 from fencepost.mailbox import codec
 from fencepost.mailbox.box import Mailbox, new_message_id
 from fencepost.mailbox.confirmation import Move, Sight, Stage, next_move
@@ -151,17 +151,20 @@ class Controller:
             self._sweep()
             return self.step()
         except (FilesFailed, HomeserverTrouble, NativeHistoryUnreadable) as error:
-            self._say(f"{self._rule.name}: {error}")
+            self._tell(error)
         except EngineFailed as error:
-            self._say(f"{self._rule.name}: {error}")
+            self._tell(error)
             self._end_engine()
         except JournalError as error:
-            self._say(f"{self._rule.name}: {error}")
+            self._tell(error)
             self._end_engine()
             with contextlib.suppress(JournalError):
                 self._ledger.reload()
         self._news.set()
         return None
+
+    def _tell(self, error: FencepostError) -> None:
+        self._say(f"{self._rule.name}: {error} [{error.code}]")
 
     def _sweep(self) -> None:
         """Once a day."""
@@ -178,7 +181,7 @@ class Controller:
                     self._news.set()
                 pause = _PAUSE_S
             except HomeserverTrouble as error:
-                self._say(f"{self._rule.name}: {error}")
+                self._tell(error)
                 stop.wait(pause)
                 pause = min(2 * pause, _PAUSE_MAX_S)
 
@@ -263,7 +266,7 @@ class Controller:
             self._running().submit(agent.delivery.id, agent.delivery.text)
         except EngineRefused as error:
             self._given = None
-            self._say(f"{self._rule.name}: {error}")
+            self._tell(error)
             return _LOOK_S
         return 0
 

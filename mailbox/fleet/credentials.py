@@ -61,15 +61,17 @@ def from_file(path: str) -> Credentials:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no path"
         raise UnusableCredentials(origin=path, why=f"cannot be read ({why})") from None
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
+    try:
+        about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
             raise UnusableCredentials(origin=path, why="is no file")
         if about.st_uid not in (0, os.geteuid()):
             raise UnusableCredentials(origin=path, why="belongs to somebody else")
         if about.st_mode & 0o077:
             raise UnusableCredentials(origin=path, why="can be read or written by others (chmod 600 it)")
-        raw = file.read(_READ_MAX)
+        raw = os.read(handle, _READ_MAX)
+    finally:
+        os.close(handle)
     return _checked(raw.decode("latin-1").strip(), path)
 
 

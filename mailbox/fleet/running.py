@@ -7,17 +7,18 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import portalocker
 
 from fencepost.journal.errors import FencepostError
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
-from fencepost.mailbox.errors import AgentTaken
+from fencepost.mailbox.errors import AgentTaken, FilesFailed
 from fencepost.mailbox.fleet import codex, credentials, pi
 from fencepost.mailbox.fleet.config import AgentRule, Fleet, Runtime
 from fencepost.mailbox.fleet.controller import Controller
@@ -34,6 +35,8 @@ from fencepost.mailbox.store.port import Store
 _END_S: Final = 30
 _LOOK_S: Final = 0.2
 _LOCK: Final = "controller.lock"
+#: Whoever asks for the status has the lock for a moment, which is no controller.
+_ASKED_S: Final = 1.0
 _MISTAKE: Final = "mistake.log"
 
 
@@ -44,27 +47,43 @@ def held(fleet: Fleet, agent: AgentRule) -> Iterator[str]:
 
     Raises:
         AgentTaken: Another one has it.
-        OSError: It cannot be made.
+        FilesFailed: It cannot be made.
     """
     folder = Path(fleet.state) / agent.name
-    for each in (folder.parent, folder):
-        each.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / _LOCK
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as file:
-        try:
-            portalocker.lock(file, portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING)
-        except portalocker.LockException as error:
-            raise AgentTaken(agent=agent.name) from error
+    try:
+        for each in (folder.parent, folder):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise FilesFailed(path=str(folder), why=error.strerror or str(error)) from error
+    with os.fdopen(lock) as file:
+        if not _is_locked(file, portalocker.LockFlags.EXCLUSIVE, _ASKED_S):
+            raise AgentTaken(agent=agent.name)
         yield str(folder)
+
+
+def _is_locked(file: IO[str], kind: portalocker.LockFlags, patience_s: float) -> bool:
+    """Lock a file, and tell whether that went well."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            portalocker.lock(file, kind | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.LockException:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_ASKED_S / 20)
+        else:
+            return True
 
 
 def is_run(fleet: Fleet, agent: AgentRule) -> bool:
     """Is there a controller on this machine that has the agent?"""
     try:
-        with held(fleet, agent):
-            return False
-    except AgentTaken:
-        return True
+        file = (Path(fleet.state) / agent.name / _LOCK).open()
+    except OSError:
+        return False
+    with file:
+        return not _is_locked(file, portalocker.LockFlags.SHARED, 0)
 
 
 def run(
@@ -108,7 +127,7 @@ def run(
                 controller.run(stop)
             except FencepostError as error:
                 troubles.append(error)
-                say(f"{agent.name} is fed no more: {error}")
+                say(f"{agent.name} is fed no more: {error} [{error.code}]")
             except Exception as error:  # noqa: BLE001 - a mistake of ours is no reason to starve the others
                 troubles.append(error)
                 path = _kept(Path(fleet.state) / agent.name / _MISTAKE)
