@@ -181,7 +181,7 @@ def _placed(fleet: Fleet, folder: Path) -> Fleet:
     return attrs.evolve(fleet, agents=agents, state=whole(fleet.state))
 
 
-def _explained(error: BaseException, kind: type | None) -> str:
+def _explained(error: BaseException, kind: Any) -> str:
     """What is wrong with a value, without the words of the library that noticed."""
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
         return f"unknown key {', '.join(sorted(error.extra_fields))}"
@@ -189,7 +189,7 @@ def _explained(error: BaseException, kind: type | None) -> str:
         return "a key is missing"
     if isinstance(error, (_WrongType, FencepostError)):
         return str(error)
-    if kind is not None and isinstance(kind, type) and issubclass(kind, enum.Enum):
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f"none of {', '.join(each.value for each in kind)}"
     return "a value that cannot be"
 

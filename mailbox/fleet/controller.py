@@ -390,7 +390,7 @@ class Controller:
 
     def _take_of_mail(self) -> bool:
         session = self._ledger.agent.session
-        if session is None or not self._box.mounts:
+        if session is None or not tuple(self._box.mounts):
             return False
         waking = [
             receipt

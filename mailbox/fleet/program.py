@@ -186,7 +186,7 @@ class Program:
             if self._why is None and self._process.poll() is not None:
                 # What it has said last may still be on its way.
                 self._changed.wait_for(lambda: self._why is not None, _TICK_S)
-                self._why = self._why or self._ended()
+                self._break(self._ended())
             if self._why is not None:
                 raise self._failed(self._why)
 
