@@ -212,19 +212,23 @@ class Listener:
             place = _folded(place, events)
             with self._mutex:
                 self._sure.add(room)
+        stretch = self._forward(room, place, happenings)
+        self._tell(room, stretch, happenings)
+        return stretch
+
+    def _forward(self, room: str, place: Place, happenings: list[Happening]) -> Stretch:
+        """What is unread, from a place that is found anew where the history is not what it was."""
         late = self._before(room, place)
         if late is None:
             place = self._resync(room, place, "what was read of it is not there", happenings)
             late = []
         try:
-            stretch = reading.forward(self._client, room, place, self._user, late)
+            return reading.forward(self._client, room, place, self._user, late)
         except HomeserverRefused as error:
             if error.status != 400:
                 raise
             place = self._resync(room, place, "the homeserver does not know the place", happenings)
-            stretch = reading.forward(self._client, room, place, self._user)
-        self._tell(room, stretch, happenings)
-        return stretch
+            return reading.forward(self._client, room, place, self._user)
 
     def _before(self, room: str, place: Place) -> list[Said] | None:
         """What came late; None where the history is not what it was."""
@@ -260,8 +264,7 @@ class Listener:
     def _read_out(self, room: str, place: Place, happenings: list[Happening]) -> Stretch:
         """What was said before the agent had to leave."""
         try:
-            late = reading.before(self._client, room, place, self._user) or []
-            stretch = reading.forward(self._client, room, place, self._user, late)
+            stretch = self._forward(room, place, happenings)
         except HomeserverRefused:
             stretch = reading.from_last_words(self._client, room, place, self._user)
         if stretch.hears and not stretch.said and not stretch.more:

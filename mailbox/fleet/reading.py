@@ -23,7 +23,7 @@ import attrs
 
 from fencepost.mailbox.events import Passed, RoomClosed, RoomEvent, RoomOpened, RoomRead, RoomResynced
 from fencepost.mailbox.fleet.matrix import Matrix, Page
-from fencepost.mailbox.fleet.said import Said, encrypts, interpret, joins
+from fencepost.mailbox.fleet.said import Said, encrypts, interpret, joins, leaves
 from fencepost.mailbox.rooms import REMEMBERED_MAX, Place
 
 #: Events that are asked for at once.
@@ -122,7 +122,8 @@ def from_last_words(client: Matrix, room: str, place: Place, user: str) -> Stret
     events, limited = words
     remembered = frozenset(place.remembered)
     known = next((n for n, event in enumerate(events) if _id(room, event) in remembered), None)
-    reader = _Reader(room, place, user)
+    turns = (joins(event, user) for event in events if joins(event, user) or leaves(event, user))
+    reader = _Reader(room, place, user, inside=known is not None or not next(turns, False))
     # What stands before the first that is remembered was said before the agent heard the room.
     for event in events[known or 0 :]:
         said = interpret(room, event)
@@ -141,7 +142,7 @@ def resync(client: Matrix, room: str, place: Place, user: str, why: str) -> tupl
         What has become of the place, and what may be lost by it.
     """
     remembered, token, oldest = frozenset(place.remembered), None, None
-    end = place.token
+    end, inside = place.token, True
     for number in range(_PAGES_MAX):
         page = client.messages(room, "b", token, PAGE)
         end = _start(client, page) if number == 0 else end
@@ -151,13 +152,15 @@ def resync(client: Matrix, room: str, place: Place, user: str, why: str) -> tupl
                 continue
             if said.event in remembered:
                 return (RoomResynced(client.token_around(room, said.event)[1], why),), None
-            if said.at < place.since or joins(event, user):
+            if said.at < place.since:
                 behind = client.token_around(room, said.event)[1]
                 passed = (Passed(said.event, "said before the agent heard the room"),)
                 return _unless_forgotten(
                     client, room, place, (RoomResynced(behind, why), RoomRead(behind, (), passed)), end
                 )
-            oldest = said
+            # What stands between a time out of the room that is not there any more and coming in is not for the agent.
+            inside = leaves(event, user) or (inside and not joins(event, user))
+            oldest = said if inside else oldest
         if page.end is None or page.end == token:
             break
         token = page.end
@@ -189,7 +192,7 @@ def _unless_forgotten(
 class _Reader:
     """Takes in the events of a room, and keeps count."""
 
-    def __init__(self, room: str, place: Place, user: str, late: Iterable[Said] = ()) -> None:
+    def __init__(self, room: str, place: Place, user: str, late: Iterable[Said] = (), *, inside: bool = True) -> None:
         self._room = room
         self._user = user
         self._seen = set(place.remembered)
@@ -197,7 +200,7 @@ class _Reader:
         self._tokens = [(0, place.token)]
         self._events: list[RoomEvent] = []
         self._notes: list[str] = []
-        self._inside = True
+        self._inside = inside
         self._more = False
         self._why = "the agent is not in it"
         for said in late:

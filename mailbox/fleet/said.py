@@ -153,11 +153,23 @@ def interpret(room: str, event: Any) -> Said | None:
 
 def joins(event: Any, user: str) -> bool:
     """Is it the event by which a user came in?  One who changes their name there was in before."""
+    before, now = _memberships(event, user)
+    return before != "join" == now
+
+
+def leaves(event: Any, user: str) -> bool:
+    """Is it the event by which a user went, or had to go?  One who is banned no more was out before."""
+    before, now = _memberships(event, user)
+    return before == "join" and now in ("leave", "ban")
+
+
+def _memberships(event: Any, user: str) -> tuple[object, object]:
+    """What a user was in the room before, and is from then on; nothing where the event says nothing of that user."""
     event = _fields(event)
+    if (event.get("type"), event.get("state_key")) != ("m.room.member", user):
+        return None, None
     before = _fields(_fields(event.get("unsigned")).get("prev_content"))
-    return (event.get("type"), event.get("state_key")) == ("m.room.member", user) and (
-        _fields(event.get("content")).get("membership") == "join" != before.get("membership")
-    )
+    return before.get("membership"), _fields(event.get("content")).get("membership")
 
 
 def encrypts(event: Any) -> bool:

@@ -30,7 +30,7 @@ class Model:
 
     def __init__(self):
         self.rooms = {}
-        self.inside, self.banned, self.invited = set(), set(), set()
+        self.inside, self.banned, self.invited, self.been = set(), set(), set(), set()
         self.down, self.busy, self.empty_pages = False, 0, False
         self.waited = 0.0
         self.numbers = itertools.count(1)
@@ -71,6 +71,7 @@ class Model:
             rooms.discard(room)
             if membership == name:
                 rooms.add(room)
+        self.been |= self.inside
         content, unsigned = {"membership": membership}, {"prev_content": {"membership": before}}
         return self.add(room, by, "m.room.member", content, key=USER, unsigned=unsigned)
 
@@ -87,12 +88,12 @@ class Model:
 
     def backup(self):
         rooms = {room: list(events) for room, events in self.rooms.items()}
-        return rooms, set(self.inside), set(self.banned), set(self.invited), next(self.numbers)
+        return rooms, set(self.inside), set(self.banned), set(self.invited), set(self.been), next(self.numbers)
 
     def restore(self, copy):
-        rooms, inside, banned, invited, number = copy
+        rooms, inside, banned, invited, been, number = copy
         self.rooms = {room: list(events) for room, events in rooms.items()}
-        self.inside, self.banned, self.invited = set(inside), set(banned), set(invited)
+        self.inside, self.banned, self.invited, self.been = set(inside), set(banned), set(invited), set(been)
         self.numbers = itertools.count(number)
 
     # --- what the client asks
@@ -149,10 +150,7 @@ class Model:
 
     def may_read(self, room):
         """Who was put out may read on; who is banned, invited or never was in may not."""
-        return room in self.rooms and room not in self.banned | self.invited and self.came(room)
-
-    def came(self, room):
-        return any(self.is_mine(event, "join") for _, _, event in self.rooms[room])
+        return room in self.been - self.banned - self.invited
 
     def is_mine(self, event, *memberships):
         return event.get("state_key") == USER and event["content"].get("membership") in memberships
@@ -189,13 +187,14 @@ class Model:
         return refused(404)
 
     def sync(self, sieve):
-        left = {room for room in self.rooms if room not in self.inside | self.invited and self.came(room)}
+        left = {room for room in self.rooms if room in self.been - self.inside - self.invited}
         wanted = sieve["room"].get("rooms", list(self.rooms))
         limit = sieve["room"]["timeline"]["limit"]
         leave = {}
         for room in left & set(wanted):
             events = [event for _, _, event in self.rooms[room]]
-            last = max(place for place, event in enumerate(events) if self.is_mine(event, "leave", "ban"))
+            places = (place for place, event in enumerate(events) if self.is_mine(event, "leave", "ban"))
+            last = max(places, default=-1)  # it may be purged
             # The first membership that took the agent out, of those that it is out by now.
             while any(self.is_mine(events[place], "leave", "ban") for place in range(last)):
                 before = max(p for p in range(last) if self.is_mine(events[p], "leave", "ban", "join", "invite"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.mailbox.fleet.said import CONTROL, Kind, Media, Said, encrypts, interpret, joins
+from fencepost.mailbox.fleet.said import CONTROL, Kind, Media, Said, encrypts, interpret, joins, leaves
 
 ROOM, EVENT, BOB, AGENT = "!room", "$event", "@bob:test.local", "@agent1:test.local"
 
@@ -90,6 +90,7 @@ def test_anything_is_something_that_was_said_or_nothing(event):
     """Whatever stands in any field: no error, every text fit to be kept, and none longer than the event."""
     said = interpret(ROOM, event)
     joins(event, BOB)
+    leaves(event, BOB)
     encrypts(event)
 
     assert said is None or isinstance(said, Said)
@@ -240,3 +241,12 @@ def test_who_changes_their_name_was_in_before():
     renamed = came | {"unsigned": {"prev_content": {"membership": "join"}}}
 
     assert (True, False, False) == (joins(came, BOB), joins(renamed, BOB), joins(came, AGENT))
+
+
+def test_who_is_banned_no_more_was_out_before():
+    """Only going, or having to, is going."""
+    before = {"unsigned": {"prev_content": {"membership": "join"}}}
+    for membership in ("leave", "ban"):
+        went = event({"membership": membership}, "m.room.member", state_key=BOB)
+        assert (True, False) == (leaves(went | before, BOB), leaves(went | before, AGENT))
+        assert not leaves(went | {"unsigned": {"prev_content": {"membership": "ban"}}}, BOB)
