@@ -40,10 +40,31 @@ class _Target:
     path: Path
 
     def text(self) -> str | None:
+        """
+        What stands in it; None where there is none.
+
+        Raises:
+            Unmergeable: It cannot be read, or is no text.
+        """
         try:
-            return self.path.read_text(encoding="utf-8")
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                raise Unmergeable("it is no file")
+            return self.path.read_bytes().decode("utf-8")  # with the ends of lines that it has
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise Unmergeable(error.strerror or str(error)) from error
+        except UnicodeDecodeError as error:
+            raise Unmergeable("it is not in UTF-8") from error
+
+
+@attrs.frozen
+class _Change:
+    """What stands in a file, or None where there is none, and what shall."""
+
+    target: _Target
+    before: str | None
+    after: str
 
 
 @click.command()
@@ -68,17 +89,16 @@ def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tup
     if not targets:
         click.echo("No client was found. Name its folder with --at CLIENT=DIR.")
         return
-    changes: list[tuple[_Target, str]] = []
+    changes: list[_Change] = []
     for target in targets:
-        before = target.text()
         try:
+            before = target.text()
             after = _after(target, before, program, remove=remove)
         except Unmergeable as why:
-            show.note(f"{target.path} is left alone ({why}); put this into it yourself:")
-            click.echo(target.file.merged(None, program))
+            _leave_alone(target, why, program, remove=remove)
             continue
         if after != (before or ""):
-            changes.append((target, after))
+            changes.append(_Change(target, before, after))
             _print_difference(target.path, before or "", after)
     if not changes:
         click.echo("Nothing to change.")
@@ -86,20 +106,40 @@ def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tup
         click.echo("Nothing was written. Add --write to do this.")
         return
     elif yes or click.confirm("Write this?", err=True):
-        _write(changes, remove=remove)
+        _write(changes, program, remove=remove)
     if not remove:
         for name in dict.fromkeys(target.client for target in targets):
             if (trust := PLACES[name].trust) is not None:
                 show.note(f"{name}: {trust.format(program=program)}")
 
 
-def _write(changes: list[tuple[_Target, str]], *, remove: bool) -> None:
-    for target, after in changes:
-        if remove and not after.strip("{} \n"):
-            target.path.unlink()  # nothing but ours was in it
+def _leave_alone(target: _Target, why: Unmergeable, program: str, *, remove: bool) -> None:
+    """Say what there is to do by hand."""
+    if remove:
+        show.note(f"{target.path} is left alone ({why}); take our entries out of it yourself")
+        return
+    show.note(f"{target.path} is left alone ({why}); put this into it yourself:")
+    click.echo(target.file.merged(None, program))
+
+
+def _write(changes: list[_Change], program: str, *, remove: bool) -> None:
+    for change in changes:
+        path = change.target.path
+        try:
+            if change.target.text() != change.before:
+                raise Unmergeable("somebody has changed it meanwhile")
+            if change.before is not None and not os.access(path, os.W_OK):
+                raise Unmergeable("it is read-only")
+            if remove and not change.after.strip("{} \r\n") and not path.is_symlink():
+                path.unlink()  # nothing but ours was in it
+            else:
+                _replace(path, change.after)
+        except OSError as error:
+            _leave_alone(change.target, Unmergeable(error.strerror or str(error)), program, remove=remove)
+        except Unmergeable as why:
+            _leave_alone(change.target, why, program, remove=remove)
         else:
-            _replace(target.path, after)
-        click.echo(f"written: {show.visible(str(target.path))}")
+            click.echo(f"written: {show.visible(str(path))}")
 
 
 def _after(target: _Target, before: str | None, program: str, *, remove: bool) -> str:
@@ -154,8 +194,8 @@ def _replace(path: Path, text: str) -> None:
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     fd, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with open(fd, "w", encoding="utf-8") as handle:
-            handle.write(text)
+        with open(fd, "wb") as handle:
+            handle.write(text.encode())
             handle.flush()
             os.fsync(fd)
         os.chmod(unfinished, mode)
@@ -191,7 +231,7 @@ def _client(name: str, root: str) -> dict[str, Any]:
     programs: set[str] = set()
     for level in _LEVELS:
         for target in _targets((name,), {}, level):
-            text = target.text()
+            text = _readable(target)
             if text is not None and _knows(target, text):
                 registered.setdefault(level, []).append(str(target.path))
                 programs |= set(re.findall(r"([^\s\"']*fencepost)['\"]*(?: hook --client|\",|\"\n)", text))
@@ -207,6 +247,13 @@ def _client(name: str, root: str) -> dict[str, Any]:
         "qualified": CLIENTS[name].qualified,
         "last_seen": None if seen is None else times.show(seen),
     }
+
+
+def _readable(target: _Target) -> str | None:
+    try:
+        return target.text()
+    except Unmergeable:
+        return None
 
 
 def _knows(target: _Target, text: str) -> bool:
