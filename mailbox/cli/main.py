@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import sys
 
+_INTERRUPTED_STATUS = 130
+
 
 def main() -> int:
     """Run the program on the words of the command line; the exit status."""
@@ -27,6 +29,8 @@ def main() -> int:
     try:
         status = _run(sys.argv[1:])
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED_STATUS
     except BrokenPipeError:  # whoever read the answer has gone, and needs no explanation
         return _give_up()
     except OSError as error:
@@ -43,13 +47,17 @@ def _run(words: list[str]) -> int:
         if answer is not None:
             sys.stdout.write(answer)
             return 0
+    from fencepost.mailbox.cli import interrupts
+
+    interrupts.at_once()
     if words[:1] == ["hook"]:
         from fencepost.mailbox.cli.hook import run as hook
 
         return hook(words[1:])
     from fencepost.mailbox.cli.app import run
 
-    return run(words)
+    with interrupts.tidily():
+        return run(words)
 
 
 def _give_up() -> int:

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import signal
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -276,3 +278,16 @@ class TestAtTheStateProcess:
         assert 401 == self.post(url, None, "tools/list")[0]
         assert 403 == self.post(url, "the-token-of-alice", "tools/list")[0]
         assert 404 == self.post(serving(), "the-token-of-ops", "tools/list")[0]
+
+
+def test_an_interrupt_ends_it(shell):
+    """Though nothing comes on standard input, and without a word."""
+    process = shell.start("mcp", stdin=subprocess.PIPE)
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
+    process.stdin.flush()
+    assert b'"id":1' in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    status = process.wait(PATIENCE_S)
+    _, err = process.communicate()
+
+    assert (-signal.SIGINT, b"") == (status, err)
