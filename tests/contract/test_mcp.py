@@ -373,7 +373,8 @@ def test_a_client_that_reads_no_more(shell):
         client.process.stdin.close()
 
     assert 1 == client.process.wait(PATIENCE_S)
-    assert b"" == client.process.stderr.read()
+    with client.process.stderr as err:
+        assert b"" == err.read()
 
 
 def test_answers_that_cannot_be_written(shell):
