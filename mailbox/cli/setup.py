@@ -222,8 +222,7 @@ def status(root: str | None, as_json: bool) -> None:
     for found in clients:
         click.secho(found["client"], bold=True, nl=False)
         click.echo(f"  {_line(found)}")
-    place = health["root"] or "in the database or with the state process that the environment names"
-    click.echo(show.visible(f"store: {place}: {health['says']}, {health['spooled']} to be recorded"))
+    click.echo(show.visible(f"store: {health['place']}: {health['says']}, {health['spooled']} to be recorded"))
 
 
 def _client(name: str, root: str) -> dict[str, Any]:
@@ -282,19 +281,36 @@ def _health(root: str, *, away: bool) -> dict[str, Any]:
     from fencepost.mailbox.store.opening import file_store
 
     spooled = len(spool.entries(root))
+    place = _elsewhere() if away else root
     if away:
         try:
             with contextlib.closing(open_store(os.environ.get(DATABASE_VARIABLE) or os.environ[URL_VARIABLE])) as store:
                 store.feed_bounds()
         except FencepostError as error:
-            return {"root": None, "good": False, "says": str(error), "spooled": spooled}
-        return {"root": None, "good": True, "says": "good", "spooled": spooled}
+            return {"root": None, "place": place, "good": False, "says": str(error), "spooled": spooled}
+        return {"root": None, "place": place, "good": True, "says": "good", "spooled": spooled}
     if spool.is_alone(root):
-        return {"root": root, "good": True, "says": "no store yet", "spooled": spooled}
+        return {"root": root, "place": place, "good": True, "says": "no store yet", "spooled": spooled}
     try:
         with contextlib.closing(file_store(root)) as store:
             damage = store.damage
     except FencepostError as error:
-        return {"root": root, "good": False, "says": str(error), "spooled": spooled}
+        return {"root": root, "place": place, "good": False, "says": str(error), "spooled": spooled}
     says = "good" if damage is None else str(damage)
-    return {"root": root, "good": damage is None, "says": says, "spooled": spooled}
+    return {"root": root, "place": place, "good": damage is None, "says": says, "spooled": spooled}
+
+
+def _elsewhere() -> str:
+    """Where the store is that the environment names, without a secret; what is not well formed is not repeated."""
+    database = os.environ.get(DATABASE_VARIABLE)
+    try:
+        if not database:
+            from fencepost.mailbox.http.opening import checked_url
+
+            return f"the state process at {checked_url(os.environ[URL_VARIABLE])} (${URL_VARIABLE})"
+        from fencepost.mailbox.store.postgres.address import address
+        from fencepost.mailbox.store.postgres.schema import SCHEMA
+
+        return f"{address(database, SCHEMA, may_hold_password=True).where} (${DATABASE_VARIABLE})"
+    except (FencepostError, ModuleNotFoundError):
+        return f"what ${DATABASE_VARIABLE if database else URL_VARIABLE} names"

@@ -46,7 +46,7 @@ def remote_store(url: str, token: str | None = None, *, timeout_s: float = TIMEO
         OtherWireVersion: It speaks another version of the wire.
         JournalError: It cannot be reached, does not know the token, or is no state process.
     """
-    base = _checked(url)
+    base = checked_url(url)
     secret, origin = (os.environ.get(TOKEN_VARIABLE), f"${TOKEN_VARIABLE}") if token is None else (token, "the caller")
     if not secret:
         raise MissingToken(variable=TOKEN_VARIABLE, why="there is none")
@@ -79,8 +79,13 @@ def remote_store(url: str, token: str | None = None, *, timeout_s: float = TIMEO
         raise
 
 
-def _checked(url: str) -> str:
-    """A URL that names a state process and no secret; an error tells nothing of it."""
+def checked_url(url: str) -> str:
+    """
+    A URL that names a state process and no secret.
+
+    Raises:
+        InvalidUrl: It does not; nothing of it is told.
+    """
     try:
         parts = urlsplit(shapes.text(url, "url", shapes.PATH_BYTES_MAX))
         fits = bool(parts.hostname) and parts.port != 0

@@ -225,6 +225,35 @@ def test_status_tells_what_is_there(shell, client):
     assert "NOT WHERE IT SAYS" in shell.run("status").out
 
 
+@pytest.mark.parametrize(
+    "variable,value,place",
+    [
+        ("URL", "http://127.0.0.1:1", "the state process at http://127.0.0.1:1 ("),
+        ("URL", "http://me:sekret@127.0.0.1:1", "what $FENCEPOST_URL names"),
+        ("DATABASE_URL", "postgresql://me:sekret@127.0.0.1:1/mail", "database mail on 127.0.0.1, schema fencepost ("),
+        ("DATABASE_URL", "postgresql://me:sek@ret@127.0.0.1:1/mail", "what $FENCEPOST_DATABASE_URL names"),
+    ],
+)
+def test_status_names_the_store(shell, variable, value, place):
+    """That which is used, and no secret of it."""
+    shell.environ |= {f"FENCEPOST_{variable}": value, "FENCEPOST_CLIENT_TOKEN": "sekret"}
+
+    shown = shell.run("status")
+    told = json.loads(shell.run("status", "--json").out)["store"]
+
+    assert (0, "") == (shown.status, shown.err)
+    assert f"store: {place}" in shown.out
+    assert told["place"].startswith(place)
+    assert told["good"] is False
+    assert "sek" not in shown.out + json.dumps(told)
+
+
+def test_status_names_the_folder(shell):
+    """Also one that is named by hand."""
+    assert f"store: {shell.home / '.fencepost'}: " in shell.run("status").out
+    assert f"store: {shell.here / 'other'}: " in shell.run("status", "--root", "other").out
+
+
 def test_status_knows_when_a_client_was_heard_of(shell):
     """At its last call of a hook."""
     document = {"session_id": "s", "cwd": str(shell.here), "hook_event_name": "UserPromptSubmit", "prompt": "x"}
