@@ -81,8 +81,9 @@ def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tup
     Tell the coding agents of this machine of their mail: hooks that show it, and tools to work on it.
 
     A client is found by its configuration folder, which is never made. What would change is shown as a difference;
-    with --write it is changed, and nothing else in those files is. A file with comments is left alone, and the lines
-    for it are shown. Doing it again changes nothing, or brings our entries up to date.
+    with --write it is changed, and nothing else in those files is. A file that cannot be written again without losing
+    something, such as one with comments, is left alone, and the lines for it are shown. Doing it again changes nothing,
+    or brings our entries up to date; what you have added to them stays.
     """
     program = _program()
     targets = list(_targets(client or tuple(PLACES), _at(at), level))
