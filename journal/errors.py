@@ -277,7 +277,8 @@ class TargetOccupied(BadInput):
 
     code = "target_occupied"
     sentence = (
-        "{path} is occupied ({why}), and nothing of it was changed: name an empty folder, or one that is not there"
+        "{path} is occupied ({why}), and nothing of it was changed: name an empty one, such as a folder that is not"
+        " there yet, or a schema that was made just now"
     )
     path: str
     why: str

@@ -23,6 +23,11 @@ from typing import Any, Final, NamedTuple
 START, PROMPT, TOOL, STOP, END = "start", "prompt", "tool", "stop", "end"
 
 
+#: What a mailbox takes as a name; see `shapes.name`.
+_SESSION_BYTES_MAX: Final = 200
+_NO_NAME: Final = frozenset(" /\\")
+
+
 class Boundary(NamedTuple):
     """
     What a client has told a hook.
@@ -108,10 +113,17 @@ def boundary(client: str, told: Mapping[str, Any]) -> Boundary | None:
     session = next((each for each in found if isinstance(each, str) and each), None)
     if session is None:
         raise ValueError(f"it has no {known.session_keys[0]}")
+    if (
+        not session.isprintable()
+        or not _NO_NAME.isdisjoint(session)
+        or session in (".", "..")
+        or len(session.encode()) > _SESSION_BYTES_MAX
+    ):
+        raise ValueError(f"its {known.session_keys[0]} is none that a mailbox takes")
     roots = told.get("workspace_roots")
     folder = _text(told.get("cwd")) or (_text(roots[0]) if isinstance(roots, list) and roots else None)
-    prompt = _text(told.get("prompt")) if moment == PROMPT else None
-    answer = _text(told.get("last_assistant_message")) if moment == STOP else None
+    prompt = _words(told.get("prompt")) if moment == PROMPT else None
+    answer = _words(told.get("last_assistant_message")) if moment == STOP else None
     return Boundary(client, event, moment, session, folder, prompt, answer, told.get("stop_hook_active") is True)
 
 
@@ -139,3 +151,11 @@ def answer(at: Boundary, text: str) -> dict[str, Any]:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _words(value: Any) -> str | None:
+    """What was said; what no turn can hold, such as half an emoji where a client has cut, becomes a sign for it."""
+    found = _text(value)
+    if found is None:
+        return None
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")

@@ -204,6 +204,14 @@ class InvalidDatabaseUrl(BadInput):
     why: str
 
 
+class InvalidUrl(BadInput):
+    """What should say where a state process is does not; it is not repeated, because a token may be in it."""
+
+    code = "invalid_url"
+    sentence = "the URL of the state process {why}: give one such as http://127.0.0.1:6367"
+    why: str
+
+
 class PasswordInUrl(BadInput):
     """A password was given where others can read it: the arguments of a program are no secret."""
 
@@ -261,10 +269,11 @@ class Forbidden(BadInput):
     """The token that was given does not allow this."""
 
     code = "forbidden"
-    sentence = "this token is not for {name!r}: use one that is, or ask whoever runs the state process"
+    sentence = "this token is for {allowed}, and {name!r} was asked for: ask for less, or use a token that is for more"
     wire_code = "forbidden"
     wire_status = 403
     name: str
+    allowed: str
 
 
 class NotThisSession(BadInput):

@@ -12,10 +12,12 @@ disk.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 #: The name under which the tools are registered.
@@ -25,8 +27,9 @@ _TIMEOUT_S: Final = 10
 #: Where a session ends, clients grant no more than that.
 _LAST_TIMEOUT_S: Final = 3
 _LAST: Final = ("Interrupt", "SessionEnd")
-_OUR_HOOK: Final = re.compile(r"(^|[/\\'\" ])fencepost['\"]? hook --client ")
-_BLOCK: Final = re.compile(r"\n*# fencepost: begin\n.*?# fencepost: end\n", re.DOTALL)
+#: A word that sets a variable for the command behind it.
+_SETS: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_BLOCK: Final = re.compile(r"(\r?\n)*^# fencepost: begin\r?\n.*?^# fencepost: end(\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 class Unmergeable(ValueError):
@@ -69,26 +72,88 @@ class Place(NamedTuple):
 
 def is_ours(command: object) -> bool:
     """Is it a line that starts our hook?"""
-    return isinstance(command, str) and _OUR_HOOK.search(command) is not None
+    return _split(command) is not None
+
+
+def _split(command: object) -> tuple[list[str], list[str]] | None:
+    """What stands before our program in a line that does nothing but start our hook, and what stands behind it."""
+    if not isinstance(command, str):
+        return None
+    try:
+        words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+        if any(set(word) <= set("();<>|&") for word in words if word):
+            return None  # the line does more
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    place = next((place for place, word in enumerate(words) if not _SETS.fullmatch(word)), len(words))
+    program, *rest = words[place:] or [""]
+    if re.split(r"[/\\]", program)[-1] not in ("fencepost", "fencepost.exe") or rest[:2] != ["hook", "--client"]:
+        return None
+    return words[:place], rest
+
+
+def _line(client: str, program: str, before: list[Any]) -> str:
+    """The line that starts our hook; with the words that somebody has added to the one that was there."""
+    found = next((line for entry in before for command in _commands(entry) if (line := _split(command))), None)
+    sets, rest = ([], []) if found is None else (found[0], found[1][3:])
+    quoted = [f"{name}={shlex.quote(value)}" for name, _, value in (each.partition("=") for each in sets)]
+    return " ".join([*quoted, shlex.quote(program), f"hook --client {client}", *map(shlex.quote, rest)])
+
+
+def _commands(entry: Any) -> list[Any]:
+    """The commands of an entry, be it a group or one alone."""
+    if not isinstance(entry, dict):
+        return []
+    inner = entry.get("hooks")
+    return [
+        each.get("command") for each in (entry, *(inner if isinstance(inner, list) else ())) if isinstance(each, dict)
+    ]
 
 
 def _loaded(text: str | None) -> dict[str, Any]:
     if text is None or not text.strip():
         return {}
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = json.loads(
+            text, object_pairs_hook=_no_name_twice, parse_constant=_no_number, parse_float=_the_same_number
+        )
+        json.dumps(found, ensure_ascii=False).encode()
+    except Unmergeable:
+        raise
+    except (ValueError, RecursionError) as error:
         raise Unmergeable("it has comments, or is no JSON") from error
     if not isinstance(found, dict):
         raise Unmergeable("it holds no JSON object")
     return found
 
 
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; one that says something twice would lose half of it."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Unmergeable("it says something twice")
+    return found
+
+
+def _no_number(word: str) -> float:
+    raise Unmergeable(f"it has {word}, which is no JSON")
+
+
+def _the_same_number(word: str) -> float:
+    """A number, which is written as it was read."""
+    number = float(word)
+    if not math.isfinite(number) or Decimal(repr(number)) != Decimal(word):
+        raise Unmergeable(f"it has {word[:40]}, a number that would not stay what it is")
+    return number
+
+
 def _dumped(value: dict[str, Any], before: str | None) -> str:
     """JSON, with the indentation that was there."""
     indented = None if before is None else re.search(r"^([ \t]+)\S", before, re.MULTILINE)
     indent: int | str = 2 if indented is None else indented[1]
-    return json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
+    written = json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
+    return written.replace("\n", "\r\n") if before is not None and "\r\n" in before else written
 
 
 def _part(settings: dict[str, Any], name: str) -> dict[str, Any]:
@@ -116,12 +181,15 @@ def _hooks(client: str, events: Mapping[str, str | None], *, grouped: bool) -> t
     """
 
     def merged(text: str | None, program: str) -> str:
-        settings = _without(_loaded(text), grouped=grouped)
+        loaded = _loaded(text)
+        there = loaded.get("hooks")
+        settings = _without(loaded, grouped=grouped)
         if not grouped:
             settings.setdefault("version", 1)
         hooks = _part(settings, "hooks")
         for event, matcher in events.items():
-            command = {"command": f"{shlex.quote(program)} hook --client {client}"}
+            before = there.get(event) if isinstance(there, dict) else None
+            command = {"command": _line(client, program, before if isinstance(before, list) else [])}
             entry: dict[str, Any] = command
             if grouped:
                 patience_s = _LAST_TIMEOUT_S if event in _LAST else _TIMEOUT_S
@@ -148,24 +216,30 @@ def _without(settings: dict[str, Any], *, grouped: bool) -> dict[str, Any]:
     for event, listed in hooks.items():
         left = listed
         if isinstance(listed, list):
-            left = [each for each in map(_grouped if grouped else _alone, listed) if each is not None]
+            left = [each for each in listed if not _is_ours_alone(each, grouped=grouped)]
+            left = [_grouped(each) if grouped else each for each in left]
         if left or left == listed:
             kept[event] = left
     rest = {name: value for name, value in settings.items() if name != "hooks"}
     return rest | ({"hooks": kept} if kept or not hooks else {})
 
 
-def _alone(entry: Any) -> Any:
-    return None if isinstance(entry, dict) and is_ours(entry.get("command")) else entry
+def _is_ours_alone(entry: Any, *, grouped: bool) -> bool:
+    """Is there nothing in an entry but hooks of ours?"""
+    if not isinstance(entry, dict):
+        return False
+    if not grouped:
+        return is_ours(entry.get("command"))
+    inner = entry.get("hooks")
+    return isinstance(inner, list) and bool(inner) and all(_is_ours_alone(each, grouped=False) for each in inner)
 
 
 def _grouped(group: Any) -> Any:
+    """A group without our hooks among others."""
     if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
         return group
-    left = [each for each in group["hooks"] if _alone(each) is not None]
-    if len(left) == len(group["hooks"]):
-        return group
-    return {**group, "hooks": left} if left else None
+    left = [each for each in group["hooks"] if not _is_ours_alone(each, grouped=False)]
+    return group if len(left) == len(group["hooks"]) else {**group, "hooks": left}
 
 
 def _tools(extra: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -173,13 +247,17 @@ def _tools(extra: Mapping[str, Any]) -> tuple[Any, Any]:
 
     def merged(text: str | None, program: str) -> str:
         settings = _loaded(text)
-        _part(settings, "mcpServers")[TOOLS_NAME] = {**extra, "command": program, "args": ["mcp"]}
+        servers = _part(settings, "mcpServers")
+        before = servers.get(TOOLS_NAME, {"command": program})
+        if not _starts_us(before):
+            raise Unmergeable(f"somebody else has written {TOOLS_NAME!r} into its mcpServers")
+        servers[TOOLS_NAME] = {**extra, "args": ["mcp"], **before, "command": program}
         return _changed(text, settings)
 
     def removed(text: str) -> str:
         settings = _loaded(text)
         servers = settings.get("mcpServers")
-        if isinstance(servers, dict) and TOOLS_NAME in servers:
+        if isinstance(servers, dict) and _starts_us(servers.get(TOOLS_NAME)):
             del servers[TOOLS_NAME]
             if not servers:
                 del settings["mcpServers"]
@@ -188,15 +266,18 @@ def _tools(extra: Mapping[str, Any]) -> tuple[Any, Any]:
     return merged, removed
 
 
+def _starts_us(server: Any) -> bool:
+    """Is it an entry of ours, perhaps with what somebody has added to it?"""
+    command = server.get("command") if isinstance(server, dict) else None
+    return isinstance(command, str) and re.split(r"[/\\]", command)[-1] in ("fencepost", "fencepost.exe")
+
+
 def _toml_tools() -> tuple[Any, Any]:
     """The same in a TOML file: a block of our own at its end, so that comments stay."""
 
     def merged(text: str | None, program: str) -> str:
         rest = removed(text or "")
-        try:
-            there = tomllib.loads(rest)
-        except tomllib.TOMLDecodeError as error:
-            raise Unmergeable("it is no TOML") from error
+        there = _loaded_toml(rest)
         servers = there.get("mcp_servers", {})
         if not isinstance(servers, dict) or TOOLS_NAME in servers:
             raise Unmergeable(f"somebody else has written [mcp_servers.{TOOLS_NAME}]")
@@ -204,13 +285,39 @@ def _toml_tools() -> tuple[Any, Any]:
             f"# fencepost: begin\n[mcp_servers.{TOOLS_NAME}]\ncommand = {json.dumps(program)}\n"
             'args = ["mcp"]\n# fencepost: end\n'
         )
-        rest = rest.rstrip("\n")
-        return f"{rest}\n\n{block}" if rest else block
+        kept = rest.rstrip("\r\n")
+        whole = f"{kept}\n\n{block}" if kept else block
+        whole = whole.replace("\r\n", "\n").replace("\n", "\r\n") if "\r\n" in rest else whole
+        ours = {TOOLS_NAME: {"command": program, "args": ["mcp"]}}
+        try:
+            if tomllib.loads(whole) == {**there, "mcp_servers": {**servers, **ours}}:
+                return whole
+        except tomllib.TOMLDecodeError:
+            pass
+        raise Unmergeable("its mcp_servers are written in a way that takes no more")
 
     def removed(text: str) -> str:
-        return _BLOCK.sub("\n", text).lstrip("\n") if _BLOCK.search(text) else text
+        """Nothing but our table goes; a block that holds anything else, or stands in a text, is nobody's to take."""
+        if not _BLOCK.search(text):
+            return text
+        rest = _BLOCK.sub("\r\n" if "\r\n" in text else "\n", text).lstrip("\r\n")
+        there = _loaded_toml(text)
+        servers = there.get("mcp_servers")
+        expected = {name: value for name, value in there.items() if name != "mcp_servers"}
+        if isinstance(servers, dict) and (others := {k: v for k, v in servers.items() if k != TOOLS_NAME}):
+            expected["mcp_servers"] = others
+        if _loaded_toml(rest) not in (expected, {**expected, "mcp_servers": {}}):
+            raise Unmergeable("between the marks of fencepost there is something else")
+        return rest
 
     return merged, removed
+
+
+def _loaded_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Unmergeable("it is no TOML") from error
 
 
 _CLAUDE_EVENTS: Final = {

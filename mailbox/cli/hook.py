@@ -60,7 +60,7 @@ class _Late(Exception):
 
 
 def run(words: list[str]) -> int:
-    """Do what a hook does; always 0, but for words that do not fit."""
+    """Do what a hook does; always 0, but for words that do not fit: never 2, which clients take for a veto."""
     if "--help" in words or "-h" in words:
         sys.stdout.write(HELP)
         return 0
@@ -70,14 +70,14 @@ def run(words: list[str]) -> int:
         return land_here(words[1])
     options = _options(words)
     if options is None:
-        sys.stderr.write(f"fencepost hook: these words do not fit\n\n{HELP}")
-        return 2
+        _tell("these words do not fit: see `fencepost hook --help`")
+        return 1
     try:
         _with_deadline(options)
     except _Late:
         _tell(f"the store took longer than {options['--deadline-ms']} ms, so no mail is shown here")
     except Exception as error:  # noqa: BLE001 - whatever it is, the client goes on
-        _tell(f"{type(error).__name__}: {str(error)[:300]}")
+        _tell(str(error)[:300] or type(error).__name__)
     return 0
 
 
@@ -97,19 +97,35 @@ def _options(words: list[str]) -> dict[str, str] | None:
     return options
 
 
-def _with_deadline(options: dict[str, str]) -> None:
-    told = json.loads(sys.stdin.buffer.read(_DOCUMENT_BYTES_MAX))
+def _document() -> dict[str, Any]:
+    """What the client tells."""
+    text = sys.stdin.buffer.read(_DOCUMENT_BYTES_MAX + 1)
+    if len(text) > _DOCUMENT_BYTES_MAX:
+        raise ValueError(f"the client's document has more than {_DOCUMENT_BYTES_MAX} bytes")
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
     if not isinstance(told, dict):
-        raise ValueError("the client's document is no JSON object")  # noqa: TRY004
+        raise ValueError("the client's document is no JSON object, or too deep a one")  # noqa: TRY004
+    return told
+
+
+def _with_deadline(options: dict[str, str]) -> None:
+    told = _document()
     at = clients.boundary(options["--client"], told)
     if at is None:
         return
     root = os.path.abspath(options.get("--root") or home())
     mounts = {project_scope(at.folder): "/project", user_scope(): "/user"}
-    if "--no-turns" not in options:
-        spool.turn(root, at)
+    unspooled = None
+    try:
+        if "--no-turns" not in options:
+            spool.turn(root, at)
+    except OSError as error:  # where nothing can be left, mail can be read all the same
+        unspooled = error
     spool.seen(root, at.client)
-    if clients.delivers(at, at_stop="--at-stop" in options):
+    if clients.delivers(at, at_stop="--at-stop" in options) and sys.__stdout__ is not None:
         deadline_s = int(options["--deadline-ms"]) / 1000
         away = elsewhere() and "--root" not in options
         try:
@@ -119,9 +135,10 @@ def _with_deadline(options: dict[str, str]) -> None:
             with _no_longer_than(deadline_s * (1 - _FRESH)):
                 text, shown = _notice(root, at, mounts, away=away, behind=True)
         if text is not None:
-            sys.stdout.write(json.dumps(clients.answer(at, text)) + "\n")
-            sys.stdout.flush()  # only what the client can have read was shown
-            spool.shown(root, at.session, shown, list(mounts))
+            _say(json.dumps(clients.answer(at, text)) + "\n")
+            spool.shown(root, at.session, shown, list(mounts))  # only what the client can have read
+    if unspooled is not None:
+        raise unspooled
     spool.start_landing(root)
 
 
@@ -185,5 +202,14 @@ def _here(root: str, session: str, scopes: list[str], *, behind: bool) -> tuple[
     return [json.loads(body) for _, body in items], waiting
 
 
+def _say(answer: str) -> None:
+    """Give it to the client; what could not be given is not tried again when the program ends."""
+    rest = memoryview(answer.encode())
+    while rest:
+        rest = rest[os.write(sys.stdout.fileno(), rest) :]
+
+
 def _tell(why: str) -> None:
-    sys.stderr.write(f"fencepost hook: {' '.join(why.split())}\n")
+    """One line for whoever looks, if anybody can."""
+    with contextlib.suppress(OSError):
+        os.write(sys.stderr.fileno(), f"fencepost hook: {' '.join(why.split())}\n".encode(errors="backslashreplace"))

@@ -55,6 +55,7 @@ def land(store: Store, root: str) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return 0
+        spool.sweep(root)
         for name in spool.entries(root):
             path = os.path.join(spool.folder_of(root), name)
             try:

@@ -14,25 +14,41 @@ from __future__ import annotations
 import os
 import sys
 
+_INTERRUPTED_STATUS = 130
+
 
 def main() -> int:
     """Run the program on the words of the command line; the exit status."""
-    if sys.stdout is None:  # closed by whoever started the program: nobody wants the answer
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the program ends
+    _open_what_is_closed()
     try:
-        os.getcwd()
+        if sys.argv[1:2] != ["hook"]:  # whose client says where it is
+            os.getcwd()
     except OSError as error:
         sys.stderr.write(f"fencepost: the current folder cannot be used ({error.strerror}): go to another one\n")
         return 1
     try:
         status = _run(sys.argv[1:])
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _INTERRUPTED_STATUS
     except BrokenPipeError:  # whoever read the answer has gone, and needs no explanation
         return _give_up()
     except OSError as error:
         sys.stderr.write(f"fencepost: the answer could not be written ({error.strerror})\n")
         return _give_up()
     return status
+
+
+def _open_what_is_closed() -> None:
+    """Streams that whoever started the program has closed lead nowhere, and no file of a store gets their number."""
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _run(words: list[str]) -> int:
@@ -43,13 +59,17 @@ def _run(words: list[str]) -> int:
         if answer is not None:
             sys.stdout.write(answer)
             return 0
+    from fencepost.mailbox.cli import interrupts
+
+    interrupts.at_once()
     if words[:1] == ["hook"]:
         from fencepost.mailbox.cli.hook import run as hook
 
         return hook(words[1:])
     from fencepost.mailbox.cli.app import run
 
-    return run(words)
+    with interrupts.tidily():
+        return run(words)
 
 
 def _give_up() -> int:

@@ -8,6 +8,7 @@ import click
 
 from fencepost.journal.errors import MissingExtra
 from fencepost.mailbox import shapes
+from fencepost.mailbox.cli import interrupts
 from fencepost.mailbox.cli.options import Where, storage
 
 
@@ -29,4 +30,5 @@ def mcp_command(where: Where, session: str | None) -> None:
         from fencepost.mailbox.mcp.server import over_stdio
     except ModuleNotFoundError as error:
         raise MissingExtra(extra="mcp") from error
+    interrupts.at_once()  # whoever waits for standard input can be stopped by nothing else
     anyio.run(over_stdio, where.tools(session))

@@ -40,10 +40,31 @@ class _Target:
     path: Path
 
     def text(self) -> str | None:
+        """
+        What stands in it; None where there is none.
+
+        Raises:
+            Unmergeable: It cannot be read, or is no text.
+        """
         try:
-            return self.path.read_text(encoding="utf-8")
+            if not stat.S_ISREG(self.path.stat().st_mode):
+                raise Unmergeable("it is no file")
+            return self.path.read_bytes().decode("utf-8")  # with the ends of lines that it has
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise Unmergeable(error.strerror or str(error)) from error
+        except UnicodeDecodeError as error:
+            raise Unmergeable("it is not in UTF-8") from error
+
+
+@attrs.frozen
+class _Change:
+    """What stands in a file, or None where there is none, and what shall."""
+
+    target: _Target
+    before: str | None
+    after: str
 
 
 @click.command()
@@ -60,25 +81,25 @@ def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tup
     Tell the coding agents of this machine of their mail: hooks that show it, and tools to work on it.
 
     A client is found by its configuration folder, which is never made. What would change is shown as a difference;
-    with --write it is changed, and nothing else in those files is. A file with comments is left alone, and the lines
-    for it are shown. Doing it again changes nothing, or brings our entries up to date.
+    with --write it is changed, and nothing else in those files is. A file that cannot be written again without losing
+    something, such as one with comments, is left alone, and the lines for it are shown. Doing it again changes nothing,
+    or brings our entries up to date; what you have added to them stays.
     """
     program = _program()
     targets = list(_targets(client or tuple(PLACES), _at(at), level))
     if not targets:
         click.echo("No client was found. Name its folder with --at CLIENT=DIR.")
         return
-    changes: list[tuple[_Target, str]] = []
+    changes: list[_Change] = []
     for target in targets:
-        before = target.text()
         try:
+            before = target.text()
             after = _after(target, before, program, remove=remove)
         except Unmergeable as why:
-            show.note(f"{target.path} is left alone ({why}); put this into it yourself:")
-            click.echo(target.file.merged(None, program))
+            _leave_alone(target, why, program, remove=remove)
             continue
         if after != (before or ""):
-            changes.append((target, after))
+            changes.append(_Change(target, before, after))
             _print_difference(target.path, before or "", after)
     if not changes:
         click.echo("Nothing to change.")
@@ -86,20 +107,40 @@ def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tup
         click.echo("Nothing was written. Add --write to do this.")
         return
     elif yes or click.confirm("Write this?", err=True):
-        _write(changes, remove=remove)
+        _write(changes, program, remove=remove)
     if not remove:
         for name in dict.fromkeys(target.client for target in targets):
             if (trust := PLACES[name].trust) is not None:
                 show.note(f"{name}: {trust.format(program=program)}")
 
 
-def _write(changes: list[tuple[_Target, str]], *, remove: bool) -> None:
-    for target, after in changes:
-        if remove and not after.strip("{} \n"):
-            target.path.unlink()  # nothing but ours was in it
+def _leave_alone(target: _Target, why: Unmergeable, program: str, *, remove: bool) -> None:
+    """Say what there is to do by hand."""
+    if remove:
+        show.note(f"{target.path} is left alone ({why}); take our entries out of it yourself")
+        return
+    show.note(f"{target.path} is left alone ({why}); put this into it yourself:")
+    click.echo(target.file.merged(None, program))
+
+
+def _write(changes: list[_Change], program: str, *, remove: bool) -> None:
+    for change in changes:
+        path = change.target.path
+        try:
+            if change.target.text() != change.before:
+                raise Unmergeable("somebody has changed it meanwhile")
+            if change.before is not None and not os.access(path, os.W_OK):
+                raise Unmergeable("it is read-only")
+            if remove and not change.after.strip("{} \r\n") and not path.is_symlink():
+                path.unlink()  # nothing but ours was in it
+            else:
+                _replace(path, change.after)
+        except OSError as error:
+            _leave_alone(change.target, Unmergeable(error.strerror or str(error)), program, remove=remove)
+        except Unmergeable as why:
+            _leave_alone(change.target, why, program, remove=remove)
         else:
-            _replace(target.path, after)
-        click.echo(f"written: {show.visible(str(target.path))}")
+            click.echo(f"written: {show.visible(str(path))}")
 
 
 def _after(target: _Target, before: str | None, program: str, *, remove: bool) -> str:
@@ -154,8 +195,8 @@ def _replace(path: Path, text: str) -> None:
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
     fd, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with open(fd, "w", encoding="utf-8") as handle:
-            handle.write(text)
+        with open(fd, "wb") as handle:
+            handle.write(text.encode())
             handle.flush()
             os.fsync(fd)
         os.chmod(unfinished, mode)
@@ -182,8 +223,7 @@ def status(root: str | None, as_json: bool) -> None:
     for found in clients:
         click.secho(found["client"], bold=True, nl=False)
         click.echo(f"  {_line(found)}")
-    place = health["root"] or "in the database or with the state process that the environment names"
-    click.echo(show.visible(f"store: {place}: {health['says']}, {health['spooled']} to be recorded"))
+    click.echo(show.visible(f"store: {health['place']}: {health['says']}, {health['spooled']} to be recorded"))
 
 
 def _client(name: str, root: str) -> dict[str, Any]:
@@ -191,7 +231,7 @@ def _client(name: str, root: str) -> dict[str, Any]:
     programs: set[str] = set()
     for level in _LEVELS:
         for target in _targets((name,), {}, level):
-            text = target.text()
+            text = _readable(target)
             if text is not None and _knows(target, text):
                 registered.setdefault(level, []).append(str(target.path))
                 programs |= set(re.findall(r"([^\s\"']*fencepost)['\"]*(?: hook --client|\",|\"\n)", text))
@@ -207,6 +247,13 @@ def _client(name: str, root: str) -> dict[str, Any]:
         "qualified": CLIENTS[name].qualified,
         "last_seen": None if seen is None else times.show(seen),
     }
+
+
+def _readable(target: _Target) -> str | None:
+    try:
+        return target.text()
+    except Unmergeable:
+        return None
 
 
 def _knows(target: _Target, text: str) -> bool:
@@ -235,19 +282,36 @@ def _health(root: str, *, away: bool) -> dict[str, Any]:
     from fencepost.mailbox.store.opening import file_store
 
     spooled = len(spool.entries(root))
+    place = _elsewhere() if away else root
     if away:
         try:
             with contextlib.closing(open_store(os.environ.get(DATABASE_VARIABLE) or os.environ[URL_VARIABLE])) as store:
                 store.feed_bounds()
         except FencepostError as error:
-            return {"root": None, "good": False, "says": str(error), "spooled": spooled}
-        return {"root": None, "good": True, "says": "good", "spooled": spooled}
+            return {"root": None, "place": place, "good": False, "says": str(error), "spooled": spooled}
+        return {"root": None, "place": place, "good": True, "says": "good", "spooled": spooled}
     if spool.is_alone(root):
-        return {"root": root, "good": True, "says": "no store yet", "spooled": spooled}
+        return {"root": root, "place": place, "good": True, "says": "no store yet", "spooled": spooled}
     try:
         with contextlib.closing(file_store(root)) as store:
             damage = store.damage
     except FencepostError as error:
-        return {"root": root, "good": False, "says": str(error), "spooled": spooled}
+        return {"root": root, "place": place, "good": False, "says": str(error), "spooled": spooled}
     says = "good" if damage is None else str(damage)
-    return {"root": root, "good": damage is None, "says": says, "spooled": spooled}
+    return {"root": root, "place": place, "good": damage is None, "says": says, "spooled": spooled}
+
+
+def _elsewhere() -> str:
+    """Where the store is that the environment names, without a secret; what is not well formed is not repeated."""
+    database = os.environ.get(DATABASE_VARIABLE)
+    try:
+        if not database:
+            from fencepost.mailbox.http.opening import checked_url
+
+            return f"the state process at {checked_url(os.environ[URL_VARIABLE])} (${URL_VARIABLE})"
+        from fencepost.mailbox.store.postgres.address import address
+        from fencepost.mailbox.store.postgres.schema import SCHEMA
+
+        return f"{address(database, SCHEMA, may_hold_password=True).where} (${DATABASE_VARIABLE})"
+    except (FencepostError, ModuleNotFoundError):
+        return f"what ${DATABASE_VARIABLE if database else URL_VARIABLE} names"

@@ -16,6 +16,7 @@ Rules for this file: like those of the hook, which is its only writer.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -33,6 +34,8 @@ _SESSION = "session-"
 _SEEN = "seen-"
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-")
 _PLAIN_MAX = 80
+#: A hook that has not finished a file by then is no more.
+_UNFINISHED_S = 3_600
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _LANDING = "import sys; from fencepost.mailbox.cli.main import main; sys.argv[0] = 'fencepost'; sys.exit(main())"
 
@@ -50,6 +53,16 @@ def is_alone(root: str) -> bool:
         return True
     except OSError:
         return False
+
+
+def sweep(root: str) -> None:
+    """Remove what hooks that were killed have left unfinished."""
+    folder = folder_of(root)
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if name.startswith(".") and ".json." in name and os.stat(path).st_mtime < time.time() - _UNFINISHED_S:
+                os.unlink(path)
 
 
 def entries(root: str) -> list[str]:
@@ -78,14 +91,16 @@ def turn(root: str, at: clients.Boundary) -> None:
     if at.moment == clients.TOOL:
         return
     state = _session(root, at.session)
-    prompt = state.pop("prompt", None)
+    prompt, name = state.pop("prompt", None), state.pop("entry", None)
     if prompt is not None or at.answer is not None:
         messages = [{"role": "user", "content": prompt}] if prompt else []
         messages += [{"role": "assistant", "content": at.answer}] if at.answer else []
         if messages:
-            _leave(root, {"turn": messages, "session": at.session, "client": at.client, "at": state.get("at", _now())})
+            entry = {"turn": messages, "session": at.session, "client": at.client, "at": state.get("at", _now())}
+            _leave(root, entry, name)
     if at.prompt is not None:
-        state["prompt"], state["at"] = at.prompt, _now()
+        # The turn has its name from its beginning, so a hook that is killed below leaves it once and not twice.
+        state["prompt"], state["at"], state["entry"] = at.prompt, _now(), _new_name()
     if prompt is not None or at.prompt is not None:
         _write(root, _session_name(at.session), state)
 
@@ -158,8 +173,14 @@ def _session(root: str, session: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _leave(root: str, entry: dict[str, Any]) -> None:
-    _write(root, f"{time.time_ns():020d}-{os.urandom(8).hex()}.json", entry)
+def _new_name() -> str:
+    return f"{time.time_ns():020d}-{os.urandom(8).hex()}.json"
+
+
+def _leave(root: str, entry: dict[str, Any], name: str | None = None) -> None:
+    """Have something recorded; what was left under a name before stays as it was left."""
+    if name is None or not os.path.exists(os.path.join(folder_of(root), name)):
+        _write(root, name or _new_name(), entry)
 
 
 def _write(root: str, name: str, content: dict[str, Any]) -> None:

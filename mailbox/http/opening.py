@@ -17,7 +17,7 @@ from fencepost.journal.errors import (
     StrangeAnswer,
 )
 from fencepost.mailbox import errors, shapes
-from fencepost.mailbox.errors import InvalidName
+from fencepost.mailbox.errors import InvalidUrl
 from fencepost.mailbox.store.port import Store
 from fencepost.mailbox.wire.port import EXTENSIONS, WIRE_VERSION
 
@@ -26,9 +26,6 @@ TOKEN_VARIABLE: Final = "FENCEPOST_CLIENT_TOKEN"  # noqa: S105 - a name
 TIMEOUT_S: Final = 30.0
 #: What a header can carry; a token never has more.
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,4096}")
-_URL_RULE: Final = (
-    "http://host:port or https://host:port, without a user, a query or a fragment; the token stands apart"
-)
 
 
 def remote_store(url: str, token: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Store:
@@ -49,7 +46,7 @@ def remote_store(url: str, token: str | None = None, *, timeout_s: float = TIMEO
         OtherWireVersion: It speaks another version of the wire.
         JournalError: It cannot be reached, does not know the token, or is no state process.
     """
-    base = _checked(url)
+    base = checked_url(url)
     secret, origin = (os.environ.get(TOKEN_VARIABLE), f"${TOKEN_VARIABLE}") if token is None else (token, "the caller")
     if not secret:
         raise MissingToken(variable=TOKEN_VARIABLE, why="there is none")
@@ -82,18 +79,25 @@ def remote_store(url: str, token: str | None = None, *, timeout_s: float = TIMEO
         raise
 
 
-def _checked(url: str) -> str:
-    """A URL that names a state process and no secret; an error tells none of it but the host."""
+def checked_url(url: str) -> str:
+    """
+    A URL that names a state process and no secret.
+
+    Raises:
+        InvalidUrl: It does not; nothing of it is told.
+    """
     try:
         parts = urlsplit(shapes.text(url, "url", shapes.PATH_BYTES_MAX))
-        host = parts.hostname or ""
-        fits = parts.scheme in ("http", "https") and host != "" and parts.port != 0
+        fits = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        host, fits = "", False
-        parts = urlsplit("")
+        raise InvalidUrl(why="has no host and port that can be told apart") from None
     inside = parts.netloc + parts.path
-    if not fits or "@" in parts.netloc or "?" in url or "#" in url or not inside.isprintable() or " " in inside:
-        raise InvalidName(field="url", value=host, rule=_URL_RULE)
+    if parts.scheme not in ("http", "https"):
+        raise InvalidUrl(why="does not begin with http:// or https://")
+    if "@" in parts.netloc or "?" in url or "#" in url:
+        raise InvalidUrl(why=f"has a user, a query or a fragment in it, and a token belongs into ${TOKEN_VARIABLE}")
+    if not fits or not inside.isprintable() or " " in inside:
+        raise InvalidUrl(why="names no host, or not well")
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 

@@ -193,7 +193,7 @@ class Wire6:
 
     def _error(self, refusal: Refusal, name: str) -> FencepostError:
         if refusal.code == "forbidden" and refusal.ours is None:
-            return errors.Forbidden(name=name)
+            return errors.Forbidden(name=name, allowed="what its operator has said")
         return self._transport.error(refusal)
 
     def _pages(self, route: str, asked: dict[str, Any], name: str, key: str, read: Callable[[Any], T]) -> Iterator[T]:

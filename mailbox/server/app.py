@@ -157,7 +157,7 @@ class _Models:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         try:
-            scope[_CLIENT].allow_everything(_MCP)
+            scope[_CLIENT].allow_everything(f"the tools at {_MCP}")
         except FencepostError as error:
             return await _refusal(error)(scope, receive, send)
         return await self._app(scope, receive, send)
@@ -287,8 +287,10 @@ def _routed(name: str) -> Callable[[Desk, Client, Asked, Mapping[str, str]], obj
 
 def _allow(name: str, who: Client, asked: Asked) -> None:
     """May the client ask for what it names, or for everything where it names nothing?"""
-    if name.startswith("store/") or ("conversations" in asked and asked["conversations"] is None):
-        who.allow_everything(name)
+    if name.startswith("store/"):
+        who.allow_everything(f"the whole store ({name})")
+    if "conversations" in asked and asked["conversations"] is None:
+        who.allow_everything("all conversations")
     if "scope" in asked:
         who.allow_scope(asked["scope"])
         talk = conversation_of(asked["scope"])

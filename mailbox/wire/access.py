@@ -53,7 +53,7 @@ class Client:
         if self.prefixes is not None:
             for name in names:
                 if not name.startswith(self.prefixes):
-                    raise Forbidden(name=name)
+                    raise self._refusal(name)
 
     def allow_scope(self, name: str) -> None:
         """
@@ -79,8 +79,18 @@ class Client:
         """
         Check a request that names nothing, because it is about all there is.
 
+        Args:
+            what: All of what, for a sentence.
+
         Raises:
             Forbidden: There is an allowance.
         """
         if self.prefixes is not None:
-            raise Forbidden(name=what)
+            raise self._refusal(what)
+
+    def _refusal(self, asked: str) -> Forbidden:
+        kinds = {SCOPES: "every scope, and conversations", CONVERSATIONS: "every conversation, and scopes"}
+        begin = " or ".join(map(repr, self.prefixes or ()))
+        return Forbidden(
+            name=asked, allowed=f"{kinds.get(self.free or '', 'scopes and conversations')} that begin with {begin}"
+        )

@@ -143,7 +143,7 @@ def answer(store: Store, method: str, asked: dict[str, Any], who: Client) -> obj
     for name, kind in known.asks.items():
         kind.allow(who, arguments[name])
     if known.everything:
-        who.allow_everything(method)
+        who.allow_everything(f"the whole store ({method})")
     if known.writes:
         return known.answer.write(_WRITES[method](store, who, **arguments))
     found = settled(store, lambda: getattr(store, method)(**arguments))

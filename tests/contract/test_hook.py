@@ -6,6 +6,7 @@ public documentation.
 """
 
 import json
+import os
 import stat
 import time
 from pathlib import Path
@@ -208,14 +209,133 @@ def test_what_is_spooled_is_private(shell):
 
 @pytest.mark.parametrize(
     "document",
-    [b"", b"{", b"[]", b"{}", b'{"hook_event_name": 3}', b'{"hook_event_name": "Stop"}', b"\xff", b'"x"'],
+    [
+        *(b"", b"{", b"[]", b"{}", b'{"hook_event_name": 3}', b'{"hook_event_name": "Stop"}', b"\xff", b'"x"'),
+        *(b"[" * 100_000, b'{"a":' * 100_000, b"\0" * 100, b'{"a": %s}' % (b"9" * 10_000), b" " * (1 + (64 << 20))),
+    ],
+    ids=lambda document: document[:30].decode("latin-1").strip("\0") + str(len(document)),
 )
 def test_a_document_that_is_none(shell, document):
     """The client goes on: one line for whoever looks, and nothing of the document in it."""
     answer = shell.run("hook", "--client", "claude-code", stdin=document)
 
     assert (0, "") == (answer.status, answer.out)
-    assert len(answer.err.splitlines()) <= 1
+    assert 1 == len(answer.err.splitlines())
+    assert "Error" not in answer.err
+
+
+@pytest.mark.parametrize("value", [None, 3, [], [[]], {}, "", "\0", "\ud800", "x" * 100_000, "..", "a/b", "a\nb", "\\"])
+@pytest.mark.parametrize("field", ["session_id", "cwd", "prompt", "hook_event_name", "workspace_roots"])
+def test_a_field_that_is_none(shell, field, value):
+    """The client gets one document that fits it or none, and whoever looks one line; nothing is spooled to no end."""
+    shell.send("hello", "--scope", "user:pat")
+    document = json.dumps(told(shell, "claude-code", "UserPromptSubmit", **{field: value})).encode()
+
+    answer = shell.run("hook", "--client", "claude-code", "--deadline-ms", "30000", stdin=document)
+
+    assert 0 == answer.status
+    assert (answer.out == "") == (field in ("session_id", "hook_event_name"))
+    if answer.out:
+        assert len(text("claude-code", json.loads(answer.out))) <= CHARACTERS_MAX
+    assert len(answer.err.splitlines()) <= (answer.out == "")
+    shell.run("hook", "--land", str(shell.root))
+    assert not (shell.root / "spool" / "refused").exists()
+
+
+@pytest.mark.parametrize(
+    "way,said,shown",
+    [
+        ("<&-", 1, False),
+        (">&-", 0, False),
+        ("2>&-", 0, True),
+        ("<&- >&- 2>&-", 0, False),
+        (">/dev/full", 1, False),
+        ("2>/dev/full", 0, True),
+        ("</dev/null 2>/dev/full", 0, False),
+    ],
+)
+def test_streams_that_lead_nowhere(shell, way, said, shown):
+    """The client goes on, one line for whoever looks; and nothing counts as shown that nobody can have read."""
+    sent = shell.send("hello")
+    document = json.dumps(told(shell, "claude-code", "UserPromptSubmit")).encode()
+    words = ("--client", "claude-code", "--deadline-ms", "30000")
+
+    answer = shell.run("hook", *words, stdin=document, before=("sh", "-c", f'exec "$0" "$@" {way}'))
+
+    assert 0 == answer.status
+    assert said == len(answer.err.splitlines())
+    assert shown == ("hello" in answer.out)
+    shell.run("hook", "--land", str(shell.root))
+    receipts = shell.ask("ReceiptFacts", "messages", "receipts", "--message-id", sent["id"])
+    assert shown == ("shown" in [each["fact"] for each in receipts["facts"]])
+
+
+def test_where_the_client_works_is_said_by_it(shell):
+    """The folder that the hook was started in may be gone."""
+    shell.send("hello")
+    document = json.dumps(told(shell, "claude-code", "UserPromptSubmit")).encode()
+    gone = ("sh", "-c", 'mkdir gone; cd gone; rmdir ../gone; exec "$0" "$@"')
+
+    answer = shell.run("hook", "--client", "claude-code", "--deadline-ms", "30000", stdin=document, before=gone)
+
+    assert (0, "") == (answer.status, answer.err)
+    assert "hello" in answer.out
+
+
+def test_mail_is_shown_where_nothing_can_be_left(shell):
+    """Such as on a disk that can only be read; one line says so."""
+    shell.send("hello")
+    (shell.root / "spool").touch()
+    document = json.dumps(told(shell, "claude-code", "UserPromptSubmit")).encode()
+
+    answer = shell.run("hook", "--client", "claude-code", "--deadline-ms", "30000", stdin=document)
+
+    assert 0 == answer.status
+    assert "hello" in answer.out
+    assert 1 == len(answer.err.splitlines())
+
+
+def test_what_was_cut_in_the_middle_of_a_sign_is_kept(shell):
+    """A client that cuts text may leave half of it."""
+    call(shell, "codex", "UserPromptSubmit", prompt="one \ud83d", session_id="cut")
+    call(shell, "codex", "Stop", last_assistant_message="nul \0 and \U0001f600", session_id="cut")
+
+    (turn,) = eventually(lambda: turns(shell, "cut"))
+
+    assert ["one \ufffd", "nul \ufffd and \U0001f600"] == [each["content"] for each in turn["messages"]]
+
+
+@pytest.mark.parametrize("has_landed", [True, False])
+def test_a_turn_of_a_hook_that_was_killed_is_left_once(shell, has_landed):
+    """Though the hook had no time to note that it has left it."""
+    call(shell, "codex", "UserPromptSubmit", prompt="one", session_id="s")
+    (state,) = (shell.root / "spool").glob("session-*.json")
+    before = state.read_text()
+    call(shell, "codex", "Stop", last_assistant_message="two", session_id="s")
+    if has_landed:
+        shell.run("hook", "--land", str(shell.root))
+        eventually(lambda: turns(shell, "s"))
+    state.write_text(before)
+    call(shell, "codex", "UserPromptSubmit", prompt="three", session_id="s")
+    call(shell, "codex", "Stop", last_assistant_message="four", session_id="s")
+
+    found = eventually(lambda: len(several := turns(shell, "s")) > 1 and several)
+
+    assert [["one", "two"], ["three", "four"]] == [[each["content"] for each in turn["messages"]] for turn in found]
+
+
+def test_what_a_killed_hook_has_left_unfinished_goes(shell):
+    """Once it is old enough to be nobody's."""
+    call(shell, "codex", "UserPromptSubmit", prompt="one", session_id="s")
+    old, new = (shell.root / "spool" / f".session-{name}.json.12345" for name in ("old", "new"))
+    for path in (old, new):
+        path.write_text("{")
+    os.utime(old, (0, 0))
+    call(shell, "codex", "Stop", last_assistant_message="two", session_id="s")
+    eventually(lambda: turns(shell, "s"))
+    shell.run("hook", "--land", str(shell.root))
+
+    assert (False, True) == (old.exists(), new.exists())
 
 
 def test_an_event_that_is_none_of_ours(shell):
@@ -263,11 +383,12 @@ def test_a_locked_store_costs_no_more_than_its_deadline(shell, is_fed):
 
 
 def test_words_that_do_not_fit(shell):
-    """Whoever sets it up is told."""
+    """Whoever sets it up is told; with no status that a client takes for a veto."""
     for words in ((), ("--client", "nobody"), ("--client", "codex", "--deadline-ms", "0"), ("--client",)):
         answer = shell.run("hook", *words)
-        assert (2, "") == (answer.status, answer.out)
-        assert "Usage" in answer.err
+        assert (1, "") == (answer.status, answer.out)
+        assert "--help" in answer.err
+        assert 1 == len(answer.err.splitlines())
 
 
 def test_nothing_lands_twice(shell):

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import signal
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -276,3 +278,123 @@ class TestAtTheStateProcess:
         assert 401 == self.post(url, None, "tools/list")[0]
         assert 403 == self.post(url, "the-token-of-alice", "tools/list")[0]
         assert 404 == self.post(serving(), "the-token-of-ops", "tools/list")[0]
+
+
+ASKS = b'{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"messages","arguments":%s}}'
+HELLO = [
+    {
+        "jsonrpc": "2.0",
+        "id": "hello",
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+]
+
+
+class Raw:
+    """A client that sends lines as they are."""
+
+    def __init__(self, shell):
+        self.process = shell.start("mcp", stdin=subprocess.PIPE)
+        for each in HELLO:
+            self.send(json.dumps(each).encode())
+        assert "hello" == self.answer()["id"]
+
+    def send(self, line):
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        return json.loads(self.process.stdout.readline())
+
+    def end(self):
+        """What it has still said, on both streams, once nothing more comes."""
+        return self.process.communicate(timeout=PATIENCE_S)
+
+
+NO_MESSAGES = {
+    "words": (b"hello", None),
+    "half": (b'{"jsonrpc":"2.0","id":1', None),
+    "no utf-8": (b"\xff\xfe", None),
+    "nul": (b"\0", None),
+    "list": (b"[]", None),
+    "number": (b"3", None),
+    "two": (b"{} {}", None),
+    "deep": (ASKS % (b"1", b"[" * 100_000 + b"]" * 100_000), None),
+    "huge": (b"x" * (32 << 20), None),
+    "large number": (ASKS % (b"1", b'{"limit":%s}' % (b"9" * 5_000)), None),
+    "surrogate": (ASKS % (b"1", b'{"command":"send","body":"\\ud83d"}'), 1),
+    "no method": (b'{"jsonrpc":"2.0","id":"a"}', "a"),
+    "params that are a list": (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[]}', 7),
+    **{f"id {each.decode()}": (ASKS % (each, b"{}"), None) for each in (b"null", b"1.5", b"true", b"[]", b"{}")},
+}
+
+
+@pytest.mark.parametrize("line,of", NO_MESSAGES.values(), ids=[name.replace(" ", "-") for name in NO_MESSAGES])
+def test_a_line_that_is_no_message(shell, line, of):
+    """Whoever sent it is told, and need not wait; what comes next is answered as ever."""
+    client = Raw(shell)
+    client.send(line)
+    refusal = client.answer()
+    client.send(ASKS % (b'"next"', b'{"command":"list"}'))
+    answer = client.answer()
+
+    assert of == refusal["id"]
+    assert refusal["error"]["code"] in (-32_700, -32_600)
+    assert "next" == answer["id"]
+    assert not answer["result"].get("isError")
+    assert (b"", b"") == client.end()
+
+
+@pytest.mark.parametrize("line", [b"", b'{"jsonrpc":"2.0","id":null,"result":[]}', b'{"id":3,"error":{}}'])
+def test_what_nobody_waits_for_is_not_answered(shell, line):
+    """Above all no answer, or two programs could refuse each other for ever."""
+    client = Raw(shell)
+    client.send(line)
+    client.send(ASKS % (b'"next"', b'{"command":"list"}'))
+
+    assert "next" == client.answer()["id"]
+    assert (b"", b"") == client.end()
+
+
+def test_a_client_that_reads_no_more(shell):
+    """It needs no explanation, and above all no traceback."""
+    client = Raw(shell)
+    client.process.stdout.close()
+    with contextlib.suppress(BrokenPipeError):
+        for number in range(1_000):
+            client.send(ASKS % (b"%d" % number, b'{"command":"list"}'))
+    with contextlib.suppress(BrokenPipeError):
+        client.process.stdin.close()
+
+    assert 1 == client.process.wait(PATIENCE_S)
+    with client.process.stderr as err:
+        assert b"" == err.read()
+
+
+def test_answers_that_cannot_be_written(shell):
+    """One sentence says so."""
+    process = shell.start("mcp", stdin=subprocess.PIPE, before=("sh", "-c", 'exec "$0" "$@" >/dev/full'))
+    _, err = process.communicate(b"hello\n", timeout=PATIENCE_S)
+
+    assert 1 == process.returncode
+    assert 1 == len(err.splitlines())
+    assert b"could not be written" in err
+
+
+def test_an_interrupt_ends_it(shell):
+    """Though nothing comes on standard input, and without a word."""
+    process = shell.start("mcp", stdin=subprocess.PIPE)
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
+    process.stdin.flush()
+    assert b'"id":1' in process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    status = process.wait(PATIENCE_S)
+    _, err = process.communicate()
+
+    assert (-signal.SIGINT, b"") == (status, err)

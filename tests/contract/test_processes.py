@@ -5,8 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+
+#: Longer than anything here may take.
+PATIENCE_S = 60
 
 #: Locks the file that is named, says so, and holds it until it is killed.
 HOLDER = """
@@ -138,3 +143,22 @@ def test_killed_senders(shell):
 
     assert acknowledged <= {item["body"] for item in shell.list("--limit", "500")}
     shell.send("and on")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux tells how far another program is")
+@pytest.mark.parametrize("command", ["hook --client codex", "changes poll --wait 60 --after 1"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_is_no_accident(shell, command, times):
+    """Whenever it comes once the interpreter has started, and however often, it has no traceback."""
+    shell.send("hello")
+    for late_ms in range(0, 200, 25):
+        process = shell.start(*command.split(), stdin=subprocess.PIPE)
+        while process.poll() is None and "sqlite" not in Path(f"/proc/{process.pid}/maps").read_text():
+            pass
+        time.sleep(late_ms / 1_000)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
+        status = process.wait(PATIENCE_S)
+        _, err = process.communicate()
+        assert status in (-signal.SIGINT, 130)
+        assert b"" == err.strip()

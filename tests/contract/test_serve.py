@@ -178,6 +178,22 @@ def test_what_was_accepted_is_finished(serving):
     assert "b.md" == serving().ask("memory/read", scope=SCOPE, path="b.md")["document"]["path"]
 
 
+def test_who_interrupts_it_twice_waits_for_nothing(serving):
+    """Not for a request that never comes to its end, and it says nothing of that either."""
+    one = serving()
+    with socket.create_connection(one.address, timeout=PATIENCE_S) as half:
+        half.sendall(f"POST /v1/memory/write HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n".encode())
+        assert (200, {"status": "ok"}) == one.health()
+        one.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # until nobody new is let in
+            while True:
+                socket.create_connection(one.address, timeout=PATIENCE_S).close()
+                time.sleep(0.01)
+        one.process.send_signal(signal.SIGINT)
+        _, err = one.process.communicate(timeout=PATIENCE_S)
+    assert (-signal.SIGINT, b"") == (one.process.returncode, err)
+
+
 def test_an_acknowledged_write_survives_a_kill(serving):
     """Whatever was answered is there."""
     one = serving()

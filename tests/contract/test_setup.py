@@ -1,8 +1,10 @@
 """`fencepost setup` and `fencepost status`, over the files of clients in a home."""
 
 import json
+import os
 import re
 import stat
+import subprocess
 import tomllib
 
 import pytest
@@ -223,6 +225,35 @@ def test_status_tells_what_is_there(shell, client):
     assert "NOT WHERE IT SAYS" in shell.run("status").out
 
 
+@pytest.mark.parametrize(
+    "variable,value,place",
+    [
+        ("URL", "http://127.0.0.1:1", "the state process at http://127.0.0.1:1 ("),
+        ("URL", "http://me:sekret@127.0.0.1:1", "what $FENCEPOST_URL names"),
+        ("DATABASE_URL", "postgresql://me:sekret@127.0.0.1:1/mail", "database mail on 127.0.0.1, schema fencepost ("),
+        ("DATABASE_URL", "postgresql://me:sek@ret@127.0.0.1:1/mail", "what $FENCEPOST_DATABASE_URL names"),
+    ],
+)
+def test_status_names_the_store(shell, variable, value, place):
+    """That which is used, and no secret of it."""
+    shell.environ |= {f"FENCEPOST_{variable}": value, "FENCEPOST_CLIENT_TOKEN": "sekret"}
+
+    shown = shell.run("status")
+    told = json.loads(shell.run("status", "--json").out)["store"]
+
+    assert (0, "") == (shown.status, shown.err)
+    assert f"store: {place}" in shown.out
+    assert told["place"].startswith(place)
+    assert told["good"] is False
+    assert "sek" not in shown.out + json.dumps(told)
+
+
+def test_status_names_the_folder(shell):
+    """Also one that is named by hand."""
+    assert f"store: {shell.home / '.fencepost'}: " in shell.run("status").out
+    assert f"store: {shell.here / 'other'}: " in shell.run("status", "--root", "other").out
+
+
 def test_status_knows_when_a_client_was_heard_of(shell):
     """At its last call of a hook."""
     document = {"session_id": "s", "cwd": str(shell.here), "hook_event_name": "UserPromptSubmit", "prompt": "x"}
@@ -232,3 +263,126 @@ def test_status_knows_when_a_client_was_heard_of(shell):
 
     assert found["codex"]["last_seen"] is not None
     assert found["claude-code"]["last_seen"] is None
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+UNMERGEABLE = {
+    "not utf-8": (".claude/settings.json", b'{"model": "\xe9"}'),
+    "utf-16": (".claude/settings.json", '{"model": "x"}'.encode("utf-16")),
+    "deep": (".claude/settings.json", b'{"a": %s}' % DEEP.encode()),
+    "a name twice": (".claude/settings.json", b'{"a": 1, "a": 2}'),
+    "a surrogate": (".claude/settings.json", b'{"a": "\\ud800"}'),
+    "too large a number": (".claude/settings.json", b'{"a": 1e999}'),
+    "too fine a number": (".claude/settings.json", b'{"a": 0.12345678901234567890}'),
+    "no number": (".claude/settings.json", b'{"a": NaN}'),
+    "no servers": (".cursor/mcp.json", b'{"mcpServers": null}'),
+    "another fencepost": (".cursor/mcp.json", b'{"mcpServers": {"fencepost": {"command": "mine"}}}'),
+    "toml not utf-8": (".codex/config.toml", b"x = '\xe9'\n"),
+    "toml deep": (".codex/config.toml", b"x = %s\n" % DEEP.encode()),
+    "toml closed table": (".codex/config.toml", b"mcp_servers = {}\n"),
+    "toml in a text": (".codex/config.toml", b'x = """\n# fencepost: begin\nmine\n# fencepost: end\n"""\n'),
+    "toml with more between the marks": (
+        ".codex/config.toml",
+        b'# fencepost: begin\n[mcp_servers.fencepost]\ncommand = "x"\n[b]\nmine = 1\n# fencepost: end\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("name,text", UNMERGEABLE.values(), ids=[name.replace(" ", "-") for name in UNMERGEABLE])
+def test_what_would_lose_something_is_left_alone(shell, name, text):
+    """By setup, by taking out, and by status: to the byte, with one sentence, and never with a traceback."""
+    file = shell.home / name
+    file.parent.mkdir()
+    file.write_bytes(text)
+
+    answers = [write(shell), write(shell, "--remove"), shell.run("status")]
+
+    assert text == file.read_bytes()
+    assert f"{file} is left alone" in answers[0].err
+    assert all("Traceback" not in answer.err for answer in answers)
+    assert 0 == answers[2].status
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "loop"])
+def test_what_is_no_file_is_left_alone(shell, kind):
+    """Nobody waits for it either, and the other files of the client are written."""
+    (shell.home / ".codex").mkdir()
+    file = file_of(shell, "codex")
+    {"folder": file.mkdir, "fifo": lambda: os.mkfifo(file), "loop": lambda: file.symlink_to(file.name)}[kind]()
+
+    assert "left alone" in write(shell).err
+    assert "[mcp_servers.fencepost]" in (shell.home / ".codex" / "config.toml").read_text()
+    assert 0 == shell.run("status").status
+
+
+def test_a_file_that_was_changed_meanwhile_is_left_alone(shell):
+    """Between showing and writing a client may have written its settings itself."""
+    (shell.home / ".claude").mkdir()
+    file = file_of(shell, "claude-code")
+    file.write_text("{}")
+    process = shell.start("setup", "--write", stdin=subprocess.PIPE, text=True)
+    asked = ""
+    while "Write this?" not in asked:
+        asked += process.stderr.read(1)
+    file.write_text('{"model": "x"}')
+    _, err = process.communicate("y\n", timeout=60)
+
+    assert "somebody has changed it meanwhile" in err
+    assert '{"model": "x"}' == file.read_text()
+
+
+def test_the_ends_of_lines_stay(shell):
+    """Those of a file from another system too."""
+    (shell.home / ".codex").mkdir()
+    (shell.home / ".claude").mkdir()
+    texts = {".claude/settings.json": b'{\r\n  "model": "x"\r\n}\r\n', ".codex/config.toml": b"# mine\r\nx = 1\r\n"}
+    for name, text in texts.items():
+        (shell.home / name).write_bytes(text)
+    write(shell)
+    for name in texts:
+        written = (shell.home / name).read_bytes()
+        assert b"fencepost" in written
+        assert written.count(b"\n") == written.count(b"\r\n")
+    write(shell, "--remove")
+
+    assert texts == {name: (shell.home / name).read_bytes() for name in texts}
+
+
+def test_what_somebody_has_added_to_our_lines_stays(shell):
+    """A word, and a variable before it; doing it again brings the program up to date, and nothing more."""
+    (shell.home / ".claude").mkdir()
+    write(shell)
+    file = file_of(shell, "claude-code")
+    mine = file.read_text().replace("--client claude-code", "--client claude-code --no-turns")
+    mine = mine.replace(f"{shell.program} hook", f"FENCEPOST_HOME='/a b' {shell.program} hook")
+    file.write_text(mine.replace(shell.program, "/old/fencepost"))
+
+    write(shell)
+
+    assert mine == file.read_text()
+
+
+def test_lines_that_do_more_are_somebody_elses(shell):
+    """They are not taken out."""
+    (shell.home / ".claude").mkdir()
+    file = file_of(shell, "claude-code")
+    lines = ["echo 'fencepost hook --client x'", "cd /x && fencepost hook --client claude-code || true", None]
+    hooks = {"hooks": {"Stop": [None, {"hooks": [None, *({"command": line} for line in lines)]}, {"hooks": []}]}}
+    file.write_text(json.dumps(hooks))
+    write(shell)
+    write(shell, "--remove")
+
+    assert hooks == json.loads(file.read_text())
+
+
+def test_taking_out_leaves_a_link(shell):
+    """What it leads to is emptied of ours, and not forgotten with it."""
+    (shell.home / ".claude").mkdir()
+    real = shell.home / "dotfiles.json"
+    file_of(shell, "claude-code").symlink_to(real)
+    real.write_text("{}")
+    write(shell)
+    write(shell, "--remove")
+
+    assert file_of(shell, "claude-code").is_symlink()
+    assert {} == json.loads(real.read_text())

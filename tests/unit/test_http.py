@@ -35,7 +35,7 @@ from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import codec, open_store
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
-from fencepost.mailbox.errors import Forbidden, InvalidName, InvalidNumber
+from fencepost.mailbox.errors import Forbidden, InvalidNumber, InvalidUrl
 from fencepost.mailbox.events import Written
 from fencepost.mailbox.http.opening import TOKEN_VARIABLE, remote_store
 from fencepost.mailbox.http.remote import RemoteStore
@@ -142,9 +142,16 @@ def test_what_no_header_carries_is_no_token(token):
 )
 def test_a_url_holds_no_secret(url):
     """One that does, or is none, is refused without being repeated."""
-    with pytest.raises(InvalidName) as refusal:
+    with pytest.raises(InvalidUrl) as refusal:
         remote_store(url, TOKEN)
     assert "sekret" not in str(refusal.value)
+
+
+def test_a_url_without_a_scheme_is_told_what_it_lacks():
+    """It is what people type first."""
+    with pytest.raises(InvalidUrl) as refusal:
+        remote_store("127.0.0.1:6367", TOKEN)
+    assert "does not begin with http://" in str(refusal.value)
 
 
 def test_a_time_is_needed():

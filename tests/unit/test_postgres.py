@@ -31,6 +31,10 @@ from fencepost.mailbox.store.postgres.opening import create, postgres_store
 from fencepost.mailbox.store.postgres.schema import ddl
 
 psycopg = pytest.importorskip("psycopg", reason="pip install 'fencepost[postgres]'")
+from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: E402 - behind the skip
+
+from fencepost.mailbox.store.postgres.troubles import translated  # noqa: E402 - it needs psycopg
+
 PROJECT, USER = Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")
 SECRET = "hunter2-and-more"
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -75,6 +79,42 @@ def test_a_store_is_made_on_purpose(cluster):
     """Where there is none, opening says what makes one, and makes nothing."""
     with pytest.raises(NoStore, match="fencepost postgres init"):
         postgres_store(cluster, schema=new_schema())
+
+
+@pytest.mark.parametrize(
+    "changed,hint",
+    [
+        ({"host": "127.0.0.1", "port": "1"}, "check host and port"),
+        ({"host": "nowhere.invalid"}, "check the host"),
+        ({"dbname": "not_there"}, "check the database's name"),
+        ({"user": "nobody_of_that_name"}, "check the user"),
+        ({"host": "/nowhere"}, "name a host"),
+        ({"service": "nope"}, "check the service"),
+    ],
+)
+def test_who_cannot_connect_is_told_what_to_look_at(cluster, changed, hint):
+    """Each reason has its own advice."""
+    said = {**conninfo_to_dict(cluster), "connect_timeout": "5", **changed}
+    with pytest.raises(JournalUnavailable) as told:
+        postgres_store(make_conninfo(**said))
+    assert hint in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "said,hint",
+    [
+        ('FATAL:  password authentication failed for user "pw"', "check the password"),
+        ("fe_sendauth: no password supplied", "put one into"),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "x", database "y"', "pg_hba.conf lets in"),
+        ("connection timeout expired", "what stands between"),
+        ("something new", ""),
+    ],
+)
+def test_what_a_server_says_at_the_door_has_advice(said, hint):
+    """Where it has no code, by its words."""
+    told = str(translated(psycopg.OperationalError(said), "there"))
+    assert said in told
+    assert hint in told
 
 
 def test_making_it_again_changes_nothing(cluster, schema, opened):

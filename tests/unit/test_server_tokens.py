@@ -61,10 +61,22 @@ def test_what_is_left_out_of_an_allowance_is_free():
 
     scoped.allow_conversation("any")
     talking.allow_scope("user:any")
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden) as about_scopes:
         scoped.allow_scope("user:b")
-    with pytest.raises(Forbidden):
+    with pytest.raises(Forbidden) as about_talks:
         talking.allow_conversation("a-1")
+    assert "every conversation, and scopes that begin with 'user:a'" == about_scopes.value.allowed
+    assert "every scope, and conversations that begin with 'b-'" == about_talks.value.allowed
+
+
+def test_a_refusal_says_what_the_token_is_for():
+    """And what was asked for, so that one of them can be put right."""
+    alice = holder("client:alice@user:alice+alice-=tok", "tok")
+    with pytest.raises(Forbidden) as told:
+        alice.allow_scope("user:bob")
+
+    assert "user:bob" == told.value.name
+    assert "scopes and conversations that begin with 'user:alice' or 'alice-'" == told.value.allowed
 
 
 @pytest.mark.parametrize(
@@ -79,6 +91,8 @@ def test_what_is_left_out_of_an_allowance_is_free():
         "a=secret",
         "client:=secret",
         "client:a=",
+        "client:secret",
+        "client:a@secret",
         "client:a b=secret",
         "client:a=secret,",
         "client:a=secret,client:a=other",
