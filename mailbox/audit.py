@@ -10,6 +10,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 import attrs
@@ -43,9 +45,11 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
             events are ordered by sequence and clocks go back; or None for all.
     """
     if stop is None:
-        for commit in commits:
-            yield from commit.events
-        return
+        return chain.from_iterable(map(attrgetter("events"), commits))
+    return _until(commits, stop)
+
+
+def _until(commits: Iterable[Commit], stop: int | datetime) -> Iterator[Event]:
     for commit in commits:
         for event in commit.events:
             if event.seq > stop if isinstance(stop, int) else parse(event.at, "at") > stop:
@@ -57,12 +61,13 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
 
 def replay(commits: Iterable[Commit], stop: int | datetime | None = None) -> dict[Stream, Document]:
     """Every document as it stood at a point; see `until`."""
-    found: dict[Stream, tuple[int, Content | None]] = {}
-    nothing = (0, None)
+    versions: dict[Stream, int] = {}
+    contents: dict[Stream, Content] = {}
     for event in until(commits, stop):
         stream = (event.scope, event.stream)
-        found[stream] = (event.version, after(found.get(stream, nothing)[1], event))
-    return {stream: Document(*stream, version, content) for stream, (version, content) in found.items() if content}
+        contents[stream] = after(contents.get(stream), event)
+        versions[stream] = event.version
+    return {stream: Document(*stream, versions[stream], content) for stream, content in contents.items()}
 
 
 def as_json(document: Document | None) -> dict[str, Any] | None:

@@ -134,7 +134,7 @@ class _Shape:
     def __init__(self, types: Mapping[str, frozenset[type]]) -> None:
         self._types = tuple(types.values())
         self._count = len(types)
-        self._pick = itemgetter(*types) if len(types) > 1 else lambda fields: tuple(fields[name] for name in types)
+        self._pick = itemgetter(*types) if len(types) > 1 else lambda fields: tuple([fields[name] for name in types])
         self._seen: set[tuple[type, ...]] = set()
 
     def values(self, fields: Json) -> tuple[Any, ...]:
@@ -178,12 +178,15 @@ def _reader(kind: type[Event]) -> Callable[[Json], Event]:
     moments = [place for place, field in enumerate(attrs.fields(kind)) if hints[field.name] is datetime]
 
     def read(fields: Json) -> Event:
+        return kind(*shape.values(fields))
+
+    def read_with_moments(fields: Json) -> Event:
         values = [*shape.values(fields)]
         for place in moments:
             values[place] = _moment(values[place])
         return kind(*values)
 
-    return read
+    return read_with_moments if moments else read
 
 
 _CONTEXT: Final = _Shape(_types(Context))
