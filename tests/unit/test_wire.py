@@ -31,7 +31,7 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 SCOPE, OTHER = "user:me/proj:app", "user:you"
 MOUNTS = [Mount(SCOPE, "/project"), Mount(OTHER, "/you")]
 ANYBODY = Client("default")
-ALICE = Client("alice", ("user:me", "ada"))
+ALICE = Client("alice", "user:me", "ada")
 #: Messages by what they are for.
 SENT = "00000000-0000-4000-8000-000000000001"
 
@@ -349,7 +349,7 @@ def test_no_history_is_recorded_again_by_a_client_with_an_allowance(store):
 def test_annotations_outside_the_allowance_are_left_out(store):
     """A message about an allowed conversation is told only where its scope is allowed too."""
     assert 1 == len(answer(store, "annotations", {"conversation": "ada", "turn": 2}, ALICE))
-    nowhere = Client("carol", ("user:carol", "ada"))
+    nowhere = Client("carol", "user:carol", "ada")
     assert [] == answer(store, "annotations", {"conversation": "ada", "turn": 2}, nowhere)
 
 
