@@ -22,6 +22,7 @@ from fencepost.mailbox import codec, events, shapes
 from fencepost.mailbox.addresses import LINKS, MESSAGES
 from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.codec import VIA_WIRE
+from fencepost.mailbox.errors import Erased as MessageErased
 from fencepost.mailbox.errors import MemoryConflict, UnsupportedDocument
 from fencepost.mailbox.events import Linked, Rewritten
 from fencepost.mailbox.infer import infer
@@ -98,6 +99,7 @@ class Letters(Caller):
 
         Raises:
             MemoryConflict: It is at another version.
+            Erased: What the message said was erased, and it says nothing more.
             BadInput: Something is not well formed.
             JournalError: It could not be stored, or (`SyncFailed`) that is not known.
         """
@@ -117,6 +119,8 @@ class Letters(Caller):
                     scope=stream[0], path=stream[1], reason=reason, expected_version=expected, actual_version=actual
                 )
             contents = _folded(recorded)
+            if contents and isinstance(contents[-1], Erased) and stream[1].startswith(MESSAGES):
+                raise MessageErased(message_id=stream[1].removeprefix(MESSAGES))  # its version is what it was
             event = _happened(stream, contents[-1] if contents else None, content)
             name, data = codec.encode(event, VIA_WIRE)
             told.stands = True

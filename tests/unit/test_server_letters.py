@@ -283,6 +283,19 @@ def test_an_erased_message_keeps_its_skeleton(service, box):
     assert [True] == [each["redacted"] for each in service.ask("memory/list_documents", scope=SCOPE)["entries"]]
 
 
+@pytest.mark.parametrize("expected", [1, None])
+@pytest.mark.parametrize("changed", [{}, {"read_by": "ada", "read_at": "2026-11-30T11:30:00Z"}, {"body": "another"}])
+def test_an_erased_message_is_never_written_again(service, expected, changed):
+    """Whoever has read it before has its version, which erasing does not change."""
+    service.write(PATH, text(body="secret text"))
+    service.ask("memory/redact", scope=SCOPE, path=PATH)
+    content = text(**{"body": "secret text", **changed})
+    error = service.refused("memory/write", scope=SCOPE, path=PATH, content=content, expected_version=expected)
+
+    assert "erased" == error["fencepost"]["code"]
+    assert ("", 1) == (service.read(PATH)["content"], service.read(PATH)["version"])
+
+
 def test_a_link_that_was_erased_is_listed_as_such(service):
     """Like every document."""
     service.write("message-links/new/old", "")
