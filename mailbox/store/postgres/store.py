@@ -22,17 +22,22 @@ from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store.documents import Document, kept
 from fencepost.mailbox.store.port import Filed, Query, Redaction, Unsupported
 from fencepost.mailbox.store.postgres import erasing, filed, listings, moving, searching, shelves, troubles
-from fencepost.mailbox.store.postgres.asking import Ask, Database, Hosted, Row, Transaction
+from fencepost.mailbox.store.postgres.asking import Ask, Database, Own, Row, Transaction
 from fencepost.mailbox.store.postgres.connections import Connections
 from fencepost.mailbox.store.postgres.feed import Feed
+from fencepost.mailbox.store.postgres.folding import Known
 from fencepost.mailbox.store.postgres.horizon import Locks
+from fencepost.mailbox.store.postgres.hosted import Hosted
 from fencepost.mailbox.store.postgres.news import Count, News
+from fencepost.mailbox.store.postgres.quick import Memory, Quick
 from fencepost.mailbox.store.postgres.schema import named
 from fencepost.mailbox.store.postgres.writing import NEVER, Stale, Writer
 from fencepost.mailbox.store.texts import Found, Sight, Text
 from fencepost.mailbox.times import EPOCH
 
-_FIND: Final = "SELECT erasures, version, body, why FROM {s}.meta LEFT JOIN {s}.document ON scope = %s AND path = %s"
+_FIND: Final = (
+    "SELECT erasures, id, version, body, why FROM {s}.meta LEFT JOIN {s}.document ON scope = %s AND path = %s"
+)
 _EVENTS: Final = (
     "SELECT seq, at, actor, scope, stream, version, type, data, key FROM {s}.event"
     " WHERE scope = %s AND stream = %s AND version > %s ORDER BY version LIMIT %s"
@@ -72,10 +77,11 @@ class PostgresStore(Feed):
         self._schema = writer.schema
         self._locks: Locks = writer.locks
         self._connections: Final = connections
+        self._quick = Quick(database, writer, Memory()) if isinstance(database, Own) else None
         self._erasures = NEVER
         self._closed = False
         count = Count(database, writer.schema, lambda: self.feed_bounds()[1])
-        self._news: Final = News(count.look, connect, writer.locks.channel, fresh_s)
+        self._news: Final = News(count.look, connect, writer.locks, fresh_s)
         forks.register(self)
 
     def __repr__(self) -> str:
@@ -121,15 +127,23 @@ class PostgresStore(Feed):
 
     def find(self, stream: Stream) -> Document | None:
         """See `fencepost.mailbox.store.port.Store`."""
-        ((erasures, version, body, why),) = self._ask(_FIND, *stream)
+        ((erasures, number, version, body, why),) = self._ask(_FIND, *stream)
         self._erasures = erasures
-        return None if version is None else Document(*stream, version, kept(body, why))
+        if version is None:
+            return None
+        content = kept(body, why)
+        if self._quick is not None:
+            self._quick.memory.keep(stream, erasures, Known(number, version, content), len(body or ""))
+        return Document(*stream, version, content)
 
     def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> None:
         """See `fencepost.mailbox.store.port.Store`; it is durable in any case."""
         self._check_open()
         try:
-            self._erasures = self._db.write(lambda tx: self._writer.append(tx, batch, expect, self._erasures))
+            done = None if self._quick is None else self._quick.append(batch, expect, self._erasures)
+            if done is None:
+                done = self._db.write(lambda tx: self._writer.append(tx, batch, expect, self._erasures))
+            self._erasures = done
         except Stale as stale:
             self._erasures = stale.erasures
             scope = batch.events[0].scope
@@ -181,9 +195,14 @@ class PostgresStore(Feed):
 
     def inbox(self, query: Query) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
         """See `fencepost.mailbox.store.port.Store`."""
-        self._check_open()
-        items, odd = self._db.ask(listings.items(self._schema, query), listings.unsupported(self._schema, query))
-        return [(version, body) for version, body in items], [Unsupported(*row) for row in odd]
+        items: list[tuple[int, str]] = []
+        odd: list[Unsupported] = []
+        for version, body, scope, path, why in self._look(listings.inbox(self._schema, query)):
+            if why is None:
+                items.append((version, body))
+            else:
+                odd.append(Unsupported(scope, path, version, why))
+        return items, odd
 
     def entries(
         self, scope: str, prefix: str, after: str | None, limit: int
@@ -290,6 +309,8 @@ class PostgresStore(Feed):
         except psycopg.Error as error:
             raise troubles.translated(error, self._db.where) from error
         self._writer = attrs.evolve(self._writer, key=secret)
+        if self._quick is not None:
+            self._quick = attrs.evolve(self._quick, writer=self._writer, memory=Memory())
         self._erasures = NEVER
         self._news.heard()
         return done
