@@ -26,10 +26,19 @@ import attrs
 from fencepost.journal.errors import JournalConflict
 from fencepost.journal.event import Batch
 from fencepost.journal.port import Stream
+from fencepost.mailbox.store.documents import check_not_erased
 from fencepost.mailbox.store.postgres.asking import Ask, Own
 from fencepost.mailbox.store.postgres.folding import Kept, Known, as_json, numbers
 from fencepost.mailbox.store.postgres.horizon import places
-from fencepost.mailbox.store.postgres.writing import Stale, Writer, check_size, events_of, folding_of, key_used
+from fencepost.mailbox.store.postgres.writing import (
+    Stale,
+    Writer,
+    check_size,
+    content_in,
+    events_of,
+    folding_of,
+    key_used,
+)
 
 _APPEND: Final = (
     "SELECT verdict, erased, heard, in_scope, at_path, expected, actual FROM {s}.append(%s::integer, %s::integer,"
@@ -105,8 +114,9 @@ class Quick:
         keys = [mac for mac in macs if mac is not None]
         if len(set(keys)) < len(keys):
             raise key_used(batch)
-        events = events_of(batch, expect, range(-1, -1 - len(batch.events), -1), macs)
         documents = {stream: each for stream, (_, each) in known.items()}
+        check_not_erased(batch, expect, lambda stream: content_in(documents, stream))
+        events = events_of(batch, expect, range(-1, -1 - len(batch.events), -1), macs)
         rows = folding_of(documents, batch, events, erasing=False).rows()
         rows["expect"] = [{"scope": scope, "path": path, "version": at} for (scope, path), at in expect.items()]
         looked = min([erasures, *(seen for seen, _ in known.values())])
@@ -125,12 +135,12 @@ class Quick:
         raise JournalConflict(scope=scope, stream=path, expected_version=expected, actual_version=actual)
 
     def _known(self, batch: Batch, expect: Mapping[Stream, int]) -> dict[Stream, tuple[int, Known]] | None:
-        """The documents that the batch adds to, where all are known."""
+        """The documents that the batch follows on, where all are known."""
         size_bytes = sum(len(event.data) for event in batch.events)
         if batch.erases or len(batch.events) > _EVENTS_MAX or size_bytes > _BYTES_MAX:
             return None
         known = {}
-        for stream in {(event.scope, event.stream) for event in batch.events}:
+        for stream in {*expect, *((event.scope, event.stream) for event in batch.events)}:
             version = expect.get(stream)
             if version == 0:
                 continue

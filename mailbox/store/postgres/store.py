@@ -13,13 +13,13 @@ import attrs
 import psycopg
 
 from fencepost.journal import forks
-from fencepost.journal.errors import ClosedHandle, JournalConflict, ReadOnlyStore
+from fencepost.journal.errors import ClosedHandle, ReadOnlyStore
 from fencepost.journal.event import Batch, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.mailbox.addresses import REDACTIONS
 from fencepost.mailbox.errors import InvalidName
 from fencepost.mailbox.records import Entry, Record, Version
-from fencepost.mailbox.store.documents import Document, kept
+from fencepost.mailbox.store.documents import Document, erased_meanwhile, kept
 from fencepost.mailbox.store.port import Filed, Query, Redaction, Unsupported
 from fencepost.mailbox.store.postgres import erasing, filed, listings, moving, searching, shelves, troubles
 from fencepost.mailbox.store.postgres.asking import Ask, Database, Own, Row, Transaction
@@ -146,8 +146,7 @@ class PostgresStore(Feed):
             self._erasures = done
         except Stale as stale:
             self._erasures = stale.erasures
-            scope = batch.events[0].scope
-            raise JournalConflict(scope=scope, stream="what was erased", expected_version=0, actual_version=1) from None
+            raise erased_meanwhile(batch.events[0].scope) from None
         self._news.heard()
         if batch.erases:
             self._tidy()

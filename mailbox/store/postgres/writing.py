@@ -20,6 +20,7 @@ from fencepost.journal.errors import BatchTooLarge, JournalConflict, NotErasable
 from fencepost.journal.event import Batch, Event
 from fencepost.journal.frame import BATCH_BYTES_MAX, BATCH_ERASES_MAX, BATCH_EVENTS_MAX
 from fencepost.journal.port import Stream
+from fencepost.mailbox.store.documents import Content, check_not_erased
 from fencepost.mailbox.store.postgres.asking import Ask, Row, Transaction, Witness
 from fencepost.mailbox.store.postgres.folding import Folding, Known, known, parts
 from fencepost.mailbox.store.postgres.horizon import Locks
@@ -241,8 +242,15 @@ def _check(batch: Batch, expect: Mapping[Stream, int], turn: _Turn, macs: Sequen
         actual = 0 if there is None else there.version
         if actual != expected:
             raise JournalConflict(scope=stream[0], stream=stream[1], expected_version=expected, actual_version=actual)
+    check_not_erased(batch, expect, lambda stream: content_in(turn.documents, stream))
     if turn.used or len(set(macs)) < len(macs):
         raise key_used(batch)
+
+
+def content_in(documents: Mapping[Stream, Known], stream: Stream) -> Content | None:
+    """What stands there."""
+    there = documents.get(stream)
+    return None if there is None else there.content
 
 
 def key_used(batch: Batch) -> JournalConflict:
