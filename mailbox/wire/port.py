@@ -167,14 +167,15 @@ def settled(store: Store, question: Callable[[], T]) -> T:
 
 def _allowed(found: Sequence[Document], who: Client) -> list[Document]:
     """Those documents, in whichever scopes, of which the client may be told."""
-    kept: list[Document] = []
-    for document in found:
-        try:
-            kinds.SCOPE.allow(who, document.scope)
-        except Forbidden:
-            continue
-        kept.append(document)
-    return kept
+    return [document for document in found if _may_name(who, document.scope)]
+
+
+def _may_name(who: Client, scope: str) -> bool:
+    try:
+        kinds.SCOPE.allow(who, scope)
+    except Forbidden:
+        return False
+    return True
 
 
 def _append(store: Store, who: Client, *, batch: Any, expect: Any) -> None:
@@ -190,7 +191,8 @@ def _append(store: Store, who: Client, *, batch: Any, expect: Any) -> None:
 
 def _redact(store: Store, who: Client, *, actor: str, **asked: Any) -> object:
     signed = store.actor(who.actor(actor))
-    return store.redact(**asked, actor=signed)
+    done = store.redact(**asked, actor=signed)
+    return attrs.evolve(done, referring=tuple(each for each in done.referring if _may_name(who, each[0])))
 
 
 def _restore(store: Store, _: Client, **asked: Any) -> object:

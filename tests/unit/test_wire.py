@@ -353,6 +353,19 @@ def test_annotations_outside_the_allowance_are_left_out(store):
     assert [] == answer(store, "annotations", {"conversation": "ada", "turn": 2}, nowhere)
 
 
+def test_what_refers_to_something_erased_is_told_within_the_allowance():
+    """Who refers to it elsewhere is none of the client's business."""
+    store = memory_store()
+    Documents(store, MOUNTS).write("/project/a.md", "x")
+    box = Mailbox(store, MOUNTS)
+    sent = [box.send("see there", target=to, context="/project/a.md").message for to in ("/project", "/you")]
+    asked = {"scope": SCOPE, "path": "a.md", "at": "2026-11-30T12:00:00Z", "actor": "me", "reason": None}
+    mine, all_of_it = (answer(store, "redact", asked, who)["referring"] for who in (ALICE, ANYBODY))
+
+    assert [[SCOPE, MESSAGES + sent[0].id]] == mine
+    assert 2 == len(all_of_it)
+
+
 # --- what may be added --------------------------------------------------------------------------------
 
 
