@@ -3,11 +3,14 @@
 import json
 import logging
 import os
+import random
+import string
 import sys
 import threading
 import time
 from datetime import UTC, datetime
 
+import attrs
 import pytest
 from postgres import drop, new_schema
 from unit import processes
@@ -24,8 +27,11 @@ from fencepost.journal.errors import (
     NotErasable,
 )
 from fencepost.journal.event import Batch, NewEvent
-from fencepost.mailbox import Changes, Documents, Draft, Erasures, Mailbox, Mount, Past, errors, open_store
+from fencepost.mailbox import Changes, Documents, Draft, Erasures, Mailbox, Mount, Past, codec, errors, open_store
 from fencepost.mailbox.addresses import MESSAGES
+from fencepost.mailbox.events import Rewritten
+from fencepost.mailbox.message import Context, Reading
+from fencepost.mailbox.shapes import PATH_BYTES_MAX
 from fencepost.mailbox.store.postgres.asking import Ask
 from fencepost.mailbox.store.postgres.opening import create, postgres_store
 from fencepost.mailbox.store.postgres.schema import GENERATION, ddl, step
@@ -75,6 +81,25 @@ def test_a_store_is_made_on_purpose(cluster):
     """Where there is none, opening says what makes one, and makes nothing."""
     with pytest.raises(NoStore, match="fencepost postgres init"):
         postgres_store(cluster, schema=new_schema())
+
+
+def test_the_longest_names_that_a_message_can_have_are_kept(opened):
+    """Also where they are those of another program, and do not compress: a folder takes them too."""
+    scope, *names = ("".join(random.choices(string.ascii_letters, k=PATH_BYTES_MAX)) for _ in range(6))
+    store, path = opened(), MESSAGES + "00000000-0000-4000-8000-000000000001"
+    scope = f"user:{scope}"[:PATH_BYTES_MAX]
+    Mailbox(store, [Mount(scope, "/user")], new_id=lambda: path.removeprefix(MESSAGES)).send("hi")
+    sent = store.find((scope, path)).content
+    source, conversation, about, reader, referred = names
+    context = Context(scope, referred, 1)
+    letter = attrs.evolve(sent.letter, source=source, conversation=conversation, about=about, context=context)
+    whole = attrs.evolve(sent, letter=letter, reading=Reading(reader, NOON))
+    event = Rewritten(codec.document(whole).decode())
+    store.append(
+        Batch(NOON, "host:me", (NewEvent(scope, path, *codec.encode(event), meaning=event),)), {(scope, path): 1}
+    )
+
+    assert whole == store.find((scope, path)).content
 
 
 def test_making_it_again_changes_nothing(cluster, schema, opened):
