@@ -36,7 +36,7 @@ from fencepost.mailbox.store.texts import Found, Sight, Text
 from fencepost.mailbox.times import EPOCH
 
 _FIND: Final = (
-    "SELECT erasures, id, version, body, why FROM {s}.meta LEFT JOIN {s}.document ON scope = %s AND path = %s"
+    "SELECT erasures, key, id, version, body, why FROM {s}.meta LEFT JOIN {s}.document ON scope = %s AND path = %s"
 )
 _EVENTS: Final = (
     "SELECT seq, at, actor, scope, stream, version, type, data, key FROM {s}.event"
@@ -46,7 +46,10 @@ _ANNOTATIONS: Final = (
     "SELECT d.scope, d.path, d.version, d.body, d.why FROM {s}.about a JOIN {s}.document d ON a.document = d.id"
     " WHERE a.conversation = %s AND a.turn = %s ORDER BY d.id"
 )
-_SENT_UNDER: Final = "SELECT scope, path FROM {s}.sendkey JOIN {s}.document ON document = id WHERE digest = %s"
+_SENT_UNDER: Final = (
+    "SELECT erasures, key, scope, path FROM {s}.meta"
+    " LEFT JOIN {s}.sendkey ON digest = %s LEFT JOIN {s}.document ON document = id"
+)
 _HAS_SEEN: Final = "SELECT 1 FROM {s}.seen WHERE session = %s LIMIT 1"
 #: What an erasure leaves dead rows in.
 _TIDY: Final = ("event", "document", "said", "noted", "link", "reference", "seen")
@@ -127,8 +130,8 @@ class PostgresStore(Feed):
 
     def find(self, stream: Stream) -> Document | None:
         """See `fencepost.mailbox.store.port.Store`."""
-        ((erasures, number, version, body, why),) = self._ask(_FIND, *stream)
-        self._erasures = erasures
+        ((erasures, key, number, version, body, why),) = self._ask(_FIND, *stream)
+        self._found(erasures, key)
         if version is None:
             return None
         content = kept(body, why)
@@ -136,16 +139,29 @@ class PostgresStore(Feed):
             self._quick.memory.keep(stream, erasures, Known(number, version, content), len(body or ""))
         return Document(*stream, version, content)
 
+    def _found(self, erasures: int, key: bytes) -> None:
+        """
+        What a look has shown of the whole store: an import replaces the key of a store that was empty.
+
+        It counts as an erasure, so whoever appends with the key before is refused by the number before.
+        """
+        if key != self._writer.key:
+            self._writer = attrs.evolve(self._writer, key=key)
+            if self._quick is not None:
+                self._quick = attrs.evolve(self._quick, writer=self._writer, memory=Memory())
+        self._erasures = erasures
+
     def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> None:
         """See `fencepost.mailbox.store.port.Store`; it is durable in any case."""
         self._check_open()
+        erasures, writer, quick = self._erasures, self._writer, self._quick  # in this order: see `_found`
         try:
-            done = None if self._quick is None else self._quick.append(batch, expect, self._erasures)
+            done = None if quick is None else quick.append(batch, expect, erasures)
             if done is None:
-                done = self._db.write(lambda tx: self._writer.append(tx, batch, expect, self._erasures))
+                done = self._db.write(lambda tx: writer.append(tx, batch, expect, erasures))
             self._erasures = done
-        except Stale as stale:
-            self._erasures = stale.erasures
+        except Stale:
+            self._found(*self._look(writer.stands())[0])
             raise erased_meanwhile(batch.events[0].scope) from None
         self._news.heard()
         if batch.erases:
@@ -260,8 +276,12 @@ class PostgresStore(Feed):
 
     def sent_under(self, scope: str, key: str) -> Stream | None:
         """See `fencepost.mailbox.store.port.Store`."""
-        rows = self._ask(_SENT_UNDER, self._writer.digest(scope, key))
-        return (rows[0][0], rows[0][1]) if rows else None
+        while True:
+            writer = self._writer
+            ((erasures, secret, there, path),) = self._ask(_SENT_UNDER, writer.digest(scope, key))
+            self._found(erasures, secret)
+            if secret == writer.key:
+                return None if there is None else (there, path)
 
     def has_seen(self, session: str) -> bool:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -297,20 +317,19 @@ class PostgresStore(Feed):
 
     def secret(self) -> bytes:
         """See `fencepost.mailbox.store.port.Store`."""
-        return self._writer.key
+        ((erasures, key),) = self._look(self._writer.stands())
+        self._found(erasures, key)
+        return bytes(key)
 
     def restore(self, batches: Sequence[Batch], behind: int, secret: bytes) -> int:
-        """See `fencepost.mailbox.store.port.Store`; all of them or none, and other handles have to be opened again."""
+        """See `fencepost.mailbox.store.port.Store`; all of them or none."""
         self._check_open()
         try:
             with self._host() as host:
                 done = host.write(lambda tx: moving.restore(tx, self._writer, batches, behind, secret))
         except psycopg.Error as error:
             raise troubles.translated(error, self._db.where) from error
-        self._writer = attrs.evolve(self._writer, key=secret)
-        if self._quick is not None:
-            self._quick = attrs.evolve(self._quick, writer=self._writer, memory=Memory())
-        self._erasures = NEVER
+        self._found(NEVER, secret)
         self._news.heard()
         return done
 

@@ -33,7 +33,7 @@ _STANDING: Final = (
     "SELECT id, d.scope, d.path, version, body, why FROM {s}.document d"
     " JOIN unnest(%s::text[], %s::text[]) AS wanted (scope, path) ON d.scope = wanted.scope AND d.path = wanted.path"
 )
-_ERASURES: Final = "SELECT erasures FROM {s}.meta"
+_STANDS: Final = "SELECT erasures, key FROM {s}.meta"
 _USED: Final = "SELECT digest FROM {s}.sendkey WHERE digest = ANY(%s::text[])"
 _PROOF: Final = (
     "SELECT 1 FROM {s}.event WHERE scope = %s AND stream = %s AND version = %s AND type = %s"
@@ -46,7 +46,7 @@ _ERASE: Final = (
     "DELETE FROM {s}.noted WHERE seq = ANY(%s::bigint[])",
 )
 _KEEP: Final = "SELECT {s}.keep(NULL, %s::jsonb)"
-_COUNT_ERASURE: Final = "UPDATE {s}.meta SET erasures = erasures + 1"
+COUNT_ERASURE: Final = "UPDATE {s}.meta SET erasures = erasures + 1"
 #: What a document has left beside itself, and may not leave there when it is folded again.
 _FORGET: Final = tuple(
     "DELETE FROM {s}." + table + " WHERE document IN (SELECT id FROM {s}.document WHERE scope = %s"
@@ -62,7 +62,7 @@ _REFOLD: Final = 200
 
 
 class Stale(Exception):
-    """Something was erased since the handle looked last."""
+    """Something was erased, or a whole history brought here, since the handle looked last."""
 
     def __init__(self, erasures: int) -> None:
         super().__init__()
@@ -106,6 +106,10 @@ class Writer:
     def ask(self, statement: str, *values: object) -> Ask:
         """A question to the tables of this store."""
         return Ask(named(statement, self.schema), values)
+
+    def stands(self) -> Ask:
+        """How often has something been erased, and what are idempotency keys digested with?"""
+        return self.ask(_STANDS)
 
     def append(self, tx: Transaction, batch: Batch, expect: Mapping[Stream, int], erasures: int) -> int:
         """
@@ -170,13 +174,15 @@ class Writer:
         streams = list(dict.fromkeys([*expect, *((event.scope, event.stream) for event in batch.events)]))
         macs = self.macs(batch)
         used = [mac for mac in macs if mac is not None]
-        _, ((erasures,),), standing, taken, _, (numbers,) = tx.ask(
+        _, ((erasures, key),), standing, taken, _, (numbers,) = tx.ask(
             self.locks.turn(scopes),
-            self.ask(_ERASURES),
+            self.stands(),
             self.ask(_STANDING, [scope for scope, _ in streams], [path for _, path in streams]),
             self.ask(_USED, used),
             *self.locks.numbers(len(batch.events), hosted=tx.hosted),
         )
+        if used and key != self.key:
+            raise Stale(erasures)
         turn = _Turn(
             erasures,
             dict(map(known, standing)),
@@ -190,7 +196,7 @@ class Writer:
 
     def _added(self, batch: Batch, turn: _Turn, events: Sequence[Event], *, erasing: bool) -> list[Ask]:
         asks = self.keeping(folding_of(turn.documents, batch, events, erasing=erasing))
-        return [*asks, self.ask(_COUNT_ERASURE)] if erasing else asks
+        return [*asks, self.ask(COUNT_ERASURE)] if erasing else asks
 
     def _commit(self, tx: Transaction, asks: Sequence[Ask], turn: _Turn, first: Event) -> None:
         tx.commit(asks, self.locks.tell(), Witness(turn.xid, self.proof(first)))
