@@ -232,17 +232,15 @@ class _House:
         """What answers a route, once the body of a request is there."""
 
         async def respond(request: Request) -> Response:
-            large = False
             try:
-                raw, large = await self._bodies.read(request)
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._pool, self._answered, answer, request, raw)
+                async with contextlib.AsyncExitStack() as kept:
+                    raw = await self._bodies.read(request, request.scope[_CLIENT].name, kept)
+                    loop = asyncio.get_running_loop()
+                    return await loop.run_in_executor(self._pool, self._answered, answer, request, raw)
             except TooSlow:
                 return PlainTextResponse("the body did not come in time", 408, {"Connection": "close"})
             except FencepostError as error:
                 return _refusal(error)
-            finally:
-                self._bodies.done(large=large)
 
         return respond
 

@@ -5,6 +5,8 @@ The body of a request: read as it comes, counted, and never kept beyond the limi
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
@@ -29,6 +31,8 @@ class Bodies:
     """
     Reads bodies, only a few large ones at a time.
 
+    Of one client only half as many: one that is slow, or sends nothing more, stands in nobody's way but its own.
+
     Args:
         large: How many large ones are kept at once.
 
@@ -42,10 +46,16 @@ class Bodies:
 
     def __init__(self, large: int) -> None:
         self._large = asyncio.Semaphore(large)
+        self._shares: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(max(1, large // 2)))
 
-    async def read(self, request: Request) -> tuple[bytes, bool]:
+    async def read(self, request: Request, client: str, kept: contextlib.AsyncExitStack) -> bytes:
         """
-        The body, and whether it is large: then `done` must be called once it is not needed any more.
+        The body.
+
+        Args:
+            request: Whose.
+            client: Who sends it.
+            kept: Ends once the body is not needed any more.
 
         Raises:
             BodyTooLarge: It is.
@@ -54,37 +64,28 @@ class Bodies:
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and len(declared) < 20 and int(declared) > REQUEST_BYTES_MAX + _THROWN_AWAY_MAX:
             raise _too_large()
-        kept = bytearray()
+        body = bytearray()
         thrown_away = 0
         large = False
         try:
             async for piece in self._pieces(request):
-                if thrown_away or len(kept) + len(piece) > REQUEST_BYTES_MAX:
-                    kept.clear()
+                if thrown_away or len(body) + len(piece) > REQUEST_BYTES_MAX:
+                    body.clear()
                     thrown_away += len(piece)
                     if thrown_away > _THROWN_AWAY_MAX:
                         break
                     continue
-                if not large and len(kept) + len(piece) > _SMALL_BYTES:
-                    await self._large.acquire()
+                if not large and len(body) + len(piece) > _SMALL_BYTES:
+                    await kept.enter_async_context(self._shares[client])
+                    await kept.enter_async_context(self._large)
                     large = True
-                kept += piece
-            if thrown_away:
-                raise _too_large()
+                body += piece
         except TooSlow:
-            self.done(large=large)
-            if thrown_away:
-                raise _too_large() from None
-            raise
-        except BaseException:
-            self.done(large=large)
-            raise
-        return bytes(kept), large
-
-    def done(self, *, large: bool) -> None:
-        """A body is not needed any more."""
-        if large:
-            self._large.release()
+            if not thrown_away:
+                raise
+        if thrown_away:
+            raise _too_large()
+        return bytes(body)
 
     async def _pieces(self, request: Request) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
