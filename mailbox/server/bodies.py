@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
@@ -15,6 +14,7 @@ from starlette.requests import Request
 
 from fencepost.journal.errors import MalformedRequest
 from fencepost.mailbox.errors import BodyTooLarge
+from fencepost.mailbox.server.shares import Shares
 from fencepost.mailbox.wire.contract import REQUEST_BYTES_MAX
 
 #: Of a body that is too large so much more is read and thrown away: whoever sends before reading gets the answer.
@@ -46,7 +46,7 @@ class Bodies:
 
     def __init__(self, large: int) -> None:
         self._large = asyncio.Semaphore(large)
-        self._shares: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(max(1, large // 2)))
+        self._shares = Shares(large // 2)
 
     async def read(self, request: Request, client: str, kept: contextlib.AsyncExitStack) -> bytes:
         """
@@ -76,7 +76,7 @@ class Bodies:
                         break
                     continue
                 if not large and len(body) + len(piece) > _SMALL_BYTES:
-                    await kept.enter_async_context(self._shares[client])
+                    await kept.enter_async_context(self._shares.held(client))
                     await kept.enter_async_context(self._large)
                     large = True
                 body += piece
