@@ -270,7 +270,7 @@ class _House:
 
 
 def _place(asked: Asked) -> str | None:
-    """The scope or conversation that a request is about, as far as one is enough to say whom it may have to wait for."""
+    """The scope or conversation that a request is about: it may have to wait for whoever writes there."""
     batch = asked.get("batch")
     if isinstance(batch, dict) and isinstance(batch.get("events"), list):
         asked = next((event for event in batch["events"] if isinstance(event, dict)), {})

@@ -291,7 +291,7 @@ class Locked:
 
 
 def turn(service, scope, number):
-    return "conversations/append_turn", {
+    return "conversation/append_turn", {
         "conversation_id": scope.removeprefix("conversation:"),
         "messages": [{"role": "user", "content": "x"}],
     }
