@@ -22,8 +22,10 @@ import attrs
 from fencepost.journal.audit import Head, verify
 from fencepost.journal.copying import (
     Manifest,
+    check_apart,
     check_copy,
     check_target,
+    check_vacant,
     make_copy,
     put_in_place,
     staged,
@@ -115,7 +117,8 @@ def import_store(
         TargetOccupied: Something is in the root.
         JournalError: The store cannot be made.
     """
-    folder, root = os.path.abspath(folder), os.path.abspath(root)
+    folder, root = os.path.abspath(folder), os.path.realpath(root)
+    check_apart(root, folder, "it is within the export")
     check_target(root)
     if not os.path.lexists(os.path.join(folder, MANIFEST)) and foreign.is_layout(folder):
         return _import_foreign(folder, root, dry_run=dry_run, each=each, disk=disk or Disk())
@@ -148,11 +151,10 @@ def export_from(
         TargetOccupied: Something is in the folder.
         JournalError: The store cannot be read, or the export not be written.
     """
-    folder = os.path.abspath(folder)
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    folder = os.path.realpath(folder)
+    check_vacant(folder)
     for _ in range(_ATTEMPTS_MAX):
-        with tempfile.TemporaryDirectory(prefix=".fencepost-", dir=os.path.dirname(folder)) as above:
-            stage = os.path.join(above, "store")
+        with staged(folder, disk or Disk()) as stage:
             end = store.feed_bounds()[1]
             _record_again(recordable(_through(store, end), "the store"), stage, store.secret())
             with contextlib.closing(FileReader(stage)) as reader:
