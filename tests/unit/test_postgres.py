@@ -1,5 +1,6 @@
 """The store in a database: opening it, its feed, its locks, and what a host does together with it."""
 
+import contextlib
 import json
 import logging
 import os
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
+from functools import partial
 
 import attrs
 import pytest
@@ -25,6 +27,7 @@ from fencepost.journal.errors import (
     NewerStore,
     NoStore,
     NotErasable,
+    ReadOnlyStore,
 )
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import Changes, Documents, Draft, Erasures, Mailbox, Mount, Past, codec, errors, open_store
@@ -32,9 +35,13 @@ from fencepost.mailbox.addresses import MESSAGES
 from fencepost.mailbox.events import Rewritten
 from fencepost.mailbox.message import Context, Reading
 from fencepost.mailbox.shapes import PATH_BYTES_MAX
-from fencepost.mailbox.store.postgres.asking import Ask
+from fencepost.mailbox.store.postgres.asking import Ask, Own, answers
+from fencepost.mailbox.store.postgres.connections import Connections
+from fencepost.mailbox.store.postgres.horizon import Locks
 from fencepost.mailbox.store.postgres.opening import create, postgres_store
 from fencepost.mailbox.store.postgres.schema import GENERATION, ddl, step
+from fencepost.mailbox.store.postgres.store import PostgresStore
+from fencepost.mailbox.store.postgres.writing import Writer
 
 psycopg = pytest.importorskip("psycopg", reason="pip install 'fencepost[postgres]'")
 PROJECT, USER = Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")
@@ -100,6 +107,43 @@ def test_the_longest_names_that_a_message_can_have_are_kept(opened):
     )
 
     assert whole == store.find((scope, path)).content
+
+
+@pytest.mark.parametrize("rights", ["SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE"])
+def test_who_may_not_write_all_of_it_is_told_so(cluster, schema, connection, rights):
+    """By the look that serving begins with, not by the first who needs what is missing."""
+    with connection.transaction():
+        connection.execute(f"CREATE ROLE {schema} LOGIN")
+        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {schema}')
+        connection.execute(f'GRANT {rights} ON ALL TABLES IN SCHEMA "{schema}" TO {schema}')
+        connection.execute(f'GRANT SELECT, USAGE ON SEQUENCE "{schema}".number TO {schema}')
+    mine = psycopg.conninfo.make_conninfo(cluster, options=f"-c role={schema}")
+    try:
+        with contextlib.closing(postgres_store(cluster, schema=schema, listen=False)) as store:
+            store.check()
+        made = partial(psycopg.connect, mine)
+        with contextlib.closing(Connections(made)) as some:
+            store = PostgresStore(Own(some, "there", 1_000), Writer(schema, b"", Locks(schema, 1)))
+            with pytest.raises(ReadOnlyStore, match="may write"):
+                store.check()
+            connection.execute(f'GRANT UPDATE, INSERT, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO {schema}')
+            connection.commit()
+            store.check()
+    finally:
+        connection.execute(f"DROP OWNED BY {schema}")
+        connection.execute(f"DROP ROLE {schema}")
+        connection.commit()
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_failure_is_told_to_nobody_but_the_caller(connection, caplog, place):
+    """Neither what failed nor where the database is comes into a log."""
+    asks = [Ask("SELECT 1")] * 3
+    asks[place] = Ask("SELECT 1 / 0")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        answers(connection, asks)
+
+    assert [] == caplog.records
 
 
 def test_making_it_again_changes_nothing(cluster, schema, opened):

@@ -101,11 +101,21 @@ def run(db: psycopg.Connection, asks: Sequence[Ask], cursors: list[psycopg.Curso
         cursors: Is filled with what the answers are read from, also where one of them is an error.
     """
     made = [] if cursors is None else cursors
-    with db.pipeline() if len(asks) > 1 else contextlib.nullcontext():  # one has nothing to share the round trip with
-        for ask in asks:
-            cursor = psycopg.Cursor(db, row_factory=tuple_row)
-            made.append(cursor)
-            cursor.execute(ask.sql, ask.values)
+    first: psycopg.Error | None = None
+    try:
+        # One has nothing to share the round trip with.
+        with db.pipeline() if len(asks) > 1 else contextlib.nullcontext():
+            try:
+                for ask in asks:
+                    cursor = psycopg.Cursor(db, row_factory=tuple_row)
+                    made.append(cursor)
+                    cursor.execute(ask.sql, ask.values)
+            except psycopg.Error as error:
+                first = error  # a pipeline that ends with an error writes the next one, and where it was, to the log
+    except psycopg.Error as error:
+        first = first or error
+    if first is not None:
+        raise first
 
 
 def answers(db: psycopg.Connection, asks: Sequence[Ask]) -> list[list[Row]]:

@@ -13,7 +13,7 @@ import attrs
 import psycopg
 
 from fencepost.journal import forks
-from fencepost.journal.errors import ClosedHandle, ReadOnlyStore
+from fencepost.journal.errors import ClosedHandle
 from fencepost.journal.event import Batch, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.mailbox.addresses import REDACTIONS
@@ -291,9 +291,9 @@ class PostgresStore(Feed):
 
     def check(self) -> None:
         """See `fencepost.mailbox.store.port.Served`."""
-        ((only_read,),) = self._look(filed.can_write(self._schema))
+        ((only_read,),) = self._look(filed.is_only_read(self._schema))
         if only_read:
-            raise ReadOnlyStore(path=self._db.where)
+            raise troubles.OnlyRead(path=self._db.where)
 
     def scopes(self) -> Sequence[str]:
         """See `fencepost.mailbox.store.port.Served`."""
