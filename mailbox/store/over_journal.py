@@ -265,7 +265,9 @@ class JournalStore(Feed):
 
         def listed(db: sqlite3.Connection) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
             conversations = inbox.audience(db, query.session, query.links)
-            items = inbox.select(db, query.listing.value, query.scopes, conversations, micros(query.now), query.limit)
+            items = inbox.select(
+                db, query.listing.value, query.scopes, conversations, micros(query.now), query.limit, query.long
+            )
             return items, [Unsupported(*row) for row in inbox.unsupported(db, query.scopes, query.limit)]
 
         return self._selected(listed)

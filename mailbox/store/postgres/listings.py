@@ -42,7 +42,7 @@ _LOOKS: Final[dict[Listing, tuple[str, bool | None]]] = {
 }
 _INBOX: Final = (
     "SELECT version, body, scope, path, why FROM {s}.inbox(%s::smallint[], %s::bigint, %s::bigint, %s::bigint,"
-    " %s::text, %s::text[], %s::text[], %s::integer)"
+    " %s::text, %s::text[], %s::text[], %s::integer, %s::bigint)"
 )
 _NEXT: Final = (
     f"{_AUDIENCE} SELECT min(moment) FROM (SELECT moment{_WHERE}"
@@ -63,7 +63,7 @@ def inbox(schema: str, query: Query) -> Ask:
     after, until = _EVER if due is None else (_EVER[0], now) if due else (now, _EVER[1])
     lapsed = now if query.listing is Listing.UNREAD else None  # whose lease has run out is unread again
     who = (query.session, list(query.links), list(query.scopes))
-    return Ask(named(_INBOX, schema), (standings, after, until, lapsed, *who, query.limit))
+    return Ask(named(_INBOX, schema), (standings, after, until, lapsed, *who, query.limit, query.long))
 
 
 def next_change(schema: str, query: Query) -> Ask:

@@ -281,7 +281,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION {s}.inbox(standings smallint[], after bigint, until bigint, lapsed bigint, asker text, links text[],
-    scopes text[], most integer)
+    scopes text[], most integer, long bigint)
     RETURNS TABLE (version bigint, body text, scope text, path text, why text) LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
@@ -295,7 +295,9 @@ BEGIN
             SELECT a.name FROM audience a
         );
     END IF;
-    RETURN QUERY SELECT i.version, i.body, NULL, NULL, NULL FROM (
+    RETURN QUERY SELECT c.version, c.body, NULL, NULL, NULL FROM (SELECT i.*, sum(octet_length(i.body))
+        OVER (ORDER BY i.due, i.created, i.path ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS length
+        FROM (SELECT e.* FROM (
         SELECT p.* FROM unnest(scopes) AS r (scope) CROSS JOIN unnest(heard) AS h (name)
             CROSS JOIN unnest(standings) AS o (standing) CROSS JOIN LATERAL (
                 SELECT d.due, d.created, d.path, d.version, d.body FROM {s}.document d
@@ -309,7 +311,8 @@ BEGIN
                 WHERE d.scope = r.scope AND d.conversation = h.name AND d.standing = 3 AND d.ready <= lapsed
                 ORDER BY d.due, d.created, d.path LIMIT most
             ) p
-    ) i ORDER BY i.due, i.created, i.path LIMIT most;
+    ) e ORDER BY e.due, e.created, e.path LIMIT most) i) c
+        WHERE long IS NULL OR coalesce(c.length, 0) < long ORDER BY c.due, c.created, c.path;
     RETURN QUERY SELECT u.version, NULL, u.scope, u.path, u.why
         FROM unnest(scopes) WITH ORDINALITY AS r (scope, place) CROSS JOIN LATERAL (
             SELECT d.scope, d.path, d.version, d.why FROM {s}.document d
