@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fencepost.journal import file
 from fencepost.journal.copying import staged
 from fencepost.journal.disk import Disk
 from fencepost.journal.errors import FencepostError, NotACopy, NotAStore, TargetOccupied
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.memory import MemoryJournal
 from fencepost.journal.reader import FileReader
+from fencepost.journal.reading import read_commits
 from fencepost.mailbox import Documents, Mailbox, Mount, open_store
 from fencepost.mailbox.digest import replay_digest
 from fencepost.mailbox.transfer import export_from, export_store, import_store
@@ -294,3 +296,24 @@ def test_an_export_that_was_killed_leaves_nothing_behind_the_next_one(root, tmp_
     store.close()
 
     assert ["export", "store"] == sorted(each.name for each in tmp_path.iterdir())
+
+
+def test_what_was_erased_does_not_make_an_export_read_itself_again(tmp_path, monkeypatch):
+    """What is recorded again is read a few times, however often something was erased in it."""
+    store = open_store(":memory:")
+    box = Mailbox(store, MOUNTS)
+    for _ in range(30):
+        box.redact(box.send("secret").message.id)
+    read = []
+
+    def counted(*asked, **how):
+        for commit in read_commits(*asked, **how):
+            read.append(commit.seq)
+            yield commit
+
+    monkeypatch.setattr(file, "read_commits", counted)
+    done = export_from(store, tmp_path / "export")
+    store.close()
+
+    assert (60, 30) == (done.events, done.erased)
+    assert len(read) <= 4 * 60
