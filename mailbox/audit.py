@@ -29,7 +29,7 @@ from fencepost.mailbox.message import Message, Status
 from fencepost.mailbox.records import Record
 from fencepost.mailbox.store import entries
 from fencepost.mailbox.store.documents import Content, Document, Erased, after, body, fold
-from fencepost.mailbox.store.index import LAYOUT
+from fencepost.mailbox.store.index import LAYOUT, is_kept
 from fencepost.mailbox.times import parse, show
 
 _RENEWAL: Final = timedelta(minutes=30)
@@ -283,7 +283,7 @@ class _AgainstIndex:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.seq, layout = db.execute("SELECT seq, layout FROM fed").fetchone()
-        self._lists = layout == LAYOUT  # an older index, which the next writer makes anew, has no listing of documents
+        self._lists = layout == LAYOUT  # an older index, which the next writer makes anew, may list in another way
         self._folding: dict[Stream, tuple[int, Content]] = {}  # up to which version the index holds it, and as far
         self.same = 0
 
@@ -308,8 +308,9 @@ class _AgainstIndex:
                 self._folding[stream] = (last, content)
 
     def _is_same(self, stream: Stream, version: int, content: Content) -> bool:
-        if self._lists and isinstance(content, Record) and not entries.is_kept(self._db, stream, version, content):
-            return False
+        if self._lists:
+            listed = not isinstance(content, Record) or entries.is_kept(self._db, stream, version, content)
+            return listed and is_kept(self._db, stream, content)
         kept, why = self._db.execute("SELECT body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
         raw = body(content)
         if raw is not None:

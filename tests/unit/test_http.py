@@ -260,7 +260,7 @@ def test_a_refusal_that_is_not_known_says_what_was_said(answering, said):
 def test_an_allowance_is_refused_as_such():
     """Over the wire as directly."""
     store = memory_store()
-    with serving(store, clients={TOKEN: Client("alice", ("user:alice",))}) as (_, url):
+    with serving(store, clients={TOKEN: Client("alice", "user:alice", "alice")}) as (_, url):
         remote = remote_store(url, TOKEN)
         with pytest.raises(Forbidden) as told:
             Mailbox(remote, [Mount(SCOPE, "/me")]).send("Hello.")
@@ -474,7 +474,7 @@ def test_what_was_sent_is_told_so():
     main = "from fencepost.mailbox.cli.main import main; main()"
     words = ["messages", "send", "--body", "Hello.", "--conversation", "bob-1", "--scope", SCOPE]
     store = memory_store()
-    with serving(store, clients={TOKEN: Client("alice", (SCOPE, "alice-"))}) as (_, url):
+    with serving(store, clients={TOKEN: Client("alice", SCOPE, "alice-")}) as (_, url):
         command = [sys.executable, "-P", "-c", main, *words, "--url", url]
         environ = {**os.environ, TOKEN_VARIABLE: TOKEN}
         told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
