@@ -150,12 +150,16 @@ def _room(ledger: Ledger, rule: str, wake: str) -> dict[str, Any]:
     }
 
 
+def _count(deliveries: int) -> str:
+    return "1 delivery" if deliveries == 1 else f"{deliveries:,} deliveries"
+
+
 def _line(each: dict[str, Any]) -> str:
     running = "running" if each["running"] else "not running" if each["enabled"] else "disabled"
     hand = "" if each["delivery"] is None else f", {each['stage']} {each['delivery']} (attempt {each['attempts']})"
     session = f" in session {each['session']}" if each["session"] else ""
     mail = f", {each['waiting']} of mail waiting" if each["waiting"] else ""
-    return f"{each['agent']} ({each['runtime']}{session}): {running}, {each['delivered']} delivered{mail}{hand}"
+    return f"{each['agent']} ({each['runtime']}{session}): {running}, {_count(each['delivered'])}{mail}{hand}"
 
 
 @fleet.command()

@@ -48,7 +48,7 @@ class Happening:
     @property
     def stands(self) -> bool:
         """It is not over yet."""
-        return self.what in (What.REFUSED, What.ENCRYPTED)
+        return self.what in (What.REFUSED, What.CLOSED, What.ENCRYPTED)
 
     @property
     def loud(self) -> bool:

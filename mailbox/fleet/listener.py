@@ -127,6 +127,8 @@ class Listener:
                 by = _invitation(invite, self._user)
                 if by is not None:
                     self._invited[room] = by
+            for room in _fields(rooms.get("leave")):  # an invitation may be taken back
+                self._invited.pop(room, None)
         return since is None or again or any(rooms.get(kind) for kind in ("join", "invite", "leave"))
 
     def _doubt(self) -> None:

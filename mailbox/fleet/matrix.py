@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Final, Literal, NoReturn
@@ -46,6 +47,8 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 _ATTEMPTS: Final = 8
 _PATIENCE_S: Final = 30.0
 _SAID_MAX: Final = 200
+#: Processes begin at so many different places; it is also the longest wait in milliseconds, should anybody wait.
+_BEGINNINGS: Final = 10_000
 _API: Final = "/_matrix/client/v3"
 _NOTHING: Final[Mapping[str, Any]] = {"types": []}
 
@@ -102,7 +105,7 @@ class Matrix:
         self.origin: Final = credentials.origin
         self._timeout_s = timeout_s
         self._sleep = sleep
-        self._beginnings = itertools.count(1)
+        self._beginnings = itertools.count(1 + secrets.randbelow(_BEGINNINGS))
         self._http = httpx.Client(
             headers={"Authorization": f"Bearer {credentials.token}"},
             follow_redirects=False,
@@ -147,7 +150,8 @@ class Matrix:
             sieve: What of it is wanted.
             timeout_s: How long to wait for something new.
         """
-        # A beginning that is asked for again in the same words is answered from memory, minutes old.
+        # A beginning that is asked for again in the same words, also by a process before this one, is answered from
+        # memory, minutes old.  Nobody waits at a beginning, so these differ in how long.
         timeout_ms = next(self._beginnings) if since is None else int(timeout_s * 1000)
         params = {"filter": orjson.dumps(sieve).decode(), "timeout": str(timeout_ms)}
         if since is not None:

@@ -20,13 +20,14 @@ class Homeserver:
     """Answers with what it was given, and notes what it was asked."""
 
     def __init__(self, **answers):
-        self.answers, self.asked = answers, []
+        self.answers, self.asked, self.params = answers, [], []
         transport = httpx.MockTransport(self._answer)
         client = Matrix("http://homeserver", Credentials(TOKEN, "codex.token"), transport=transport)
         self.listener = Listener(client, ME, [RoomRule(ROOM)])
 
     def _answer(self, request):
         self.asked.append(request.url.path.rpartition("/")[2])
+        self.params.append(request.url.params)
         answer = self.answers.get(self.asked[-1], httpx.Response(502))
         return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
 
@@ -76,3 +77,28 @@ def test_who_was_put_out_is_told_why_after_a_start_too():
     assert "the agent was banned, and nobody has invited it" in str(told)
     assert [] == list(second.happenings)
     assert {ROOM: str(told)} == first.unheard == second.unheard
+
+
+def test_no_two_processes_begin_in_the_same_words():
+    """A homeserver would answer from memory, with an invitation that was taken back since."""
+    homeservers = [Homeserver(sync={"next_batch": "s1"}) for _ in range(5)]
+    for each in homeservers:
+        each.listener.ring(1)
+
+    assert len({each.params[0]["timeout"] for each in homeservers}) > 1
+
+
+def test_an_invitation_that_is_taken_back_is_none():
+    """Nobody enters by it."""
+    member = {"type": "m.room.member", "state_key": ME, "sender": BOB, "content": {"membership": "invite"}}
+    rooms = {"invite": {ROOM: {"invite_state": {"events": [member]}}}}
+    homeserver = Homeserver(
+        whoami={"user_id": ME}, joined_rooms={"joined_rooms": []}, sync={"next_batch": "s1", "rooms": rooms}
+    )
+    homeserver.listener.ring(1)
+    homeserver.answers["sync"] = {"next_batch": "s2", "rooms": {"leave": {ROOM: {}}}}
+    homeserver.listener.ring(1)
+    found = homeserver.listener.look(lambda _: None)
+
+    assert "join" not in homeserver.asked
+    assert ["nobody has invited it"] == [str(each).rpartition("and ")[2] for each in found.happenings]
