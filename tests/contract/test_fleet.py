@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 import time
 
@@ -425,3 +426,28 @@ def test_trouble_is_told_once_and_stands_in_the_status(shell):
     assert 0 == agent["waiting"]
     # Whoever ends it in order knows of no trouble any more.
     assert "since" not in shell.run("fleet", "status", "--root", "own").out
+
+
+#: As much of a Pi as has a session.
+PI = """
+import json, sys
+for line in sys.stdin:
+    state = {"sessionId": "s-1", "sessionFile": "/nowhere/s-1.jsonl"}
+    answer = {"type": "response", "id": json.loads(line)["id"], "success": True, "data": state}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_mail_for_an_agent_can_be_found_again(shell):
+    """It waits while the homeserver is down, is counted, and whoever has sent it is told how to look for it."""
+    described(shell, AGENT | {"runtime": "pi", "program": [sys.executable, "-c", PI]})
+    said_until(shell, "homeserver_unavailable")
+    sent = shell.run("fleet", "send", "chef", "--body", "taste the soup").out
+
+    assert re.match(r"Sent [0-9a-f-]{36} to chef: in user:pat/proj:app, for its session s-1\.\n", sent)
+    receipts = sent.partition("becomes of it: fencepost ")[2].split()
+    assert "open\n" in shell.run(*receipts, cwd=shell.home).out
+    shown = shell.run("fleet", "status").out
+    assert "chef (pi in session s-1): not running, 0 deliveries, 1 of mail waiting\n" in shown
+    (agent,) = json.loads(shell.run("fleet", "status", "--json").out)["agents"]
+    assert 1 == agent["waiting"]
