@@ -104,7 +104,7 @@ def status(where: Where, config: str) -> None:
         show.print_json({"agents": found})
         return
     for each in found:
-        click.echo(_line(each))
+        click.echo(show.visible(_line(each)))
         for trouble in each["troubles"]:
             click.echo(show.visible(f"  since {trouble['since']}: {trouble['what']}"))
         for room in each["rooms"]:

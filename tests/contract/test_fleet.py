@@ -424,6 +424,7 @@ def test_trouble_is_told_once_and_stands_in_the_status(shell):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", each["since"])
         assert f"  since {each['since']}: {each['what']}\n" in shown
     assert 0 == agent["waiting"]
+    assert TOKEN not in shown
     # Whoever ends it in order knows of no trouble any more.
     assert "since" not in shell.run("fleet", "status", "--root", "own").out
 
