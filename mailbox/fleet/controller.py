@@ -133,6 +133,7 @@ class Controller:
         self._mail_first = False
         self._wants = False
         self._sweep_at = 0.0
+        self._in_doubt = False
 
     # --- running ---------------------------------------------------------------------------------------
 
@@ -161,6 +162,9 @@ class Controller:
     def _try(self) -> float | None:
         """Take a step; None where something has to be waited for that is not in order."""
         try:
+            if self._in_doubt:
+                self._ledger.reload()
+                self._in_doubt = False
             self._sweep()
             wait_s = self.step()
         except HomeserverTrouble as error:
@@ -173,10 +177,9 @@ class Controller:
         except (FilesFailed, NativeHistoryUnreadable) as error:
             self._trouble(_RECORDS, error)
         except JournalError as error:
+            # What the program does is not touched by that: it is what became of the last record that nobody knows.
             self._trouble(_RECORDS, error)
-            self._end_engine()
-            with contextlib.suppress(JournalError):
-                self._ledger.reload()
+            self._in_doubt = True
         else:
             self._troubles.over(_RECORDS, "its files and records can be read and written again")
             return wait_s
@@ -249,12 +252,12 @@ class Controller:
             engine = self._start()
             try:
                 found = engine.begin(bound)
+                if found != bound:
+                    self._bind(found)
             except BaseException:
                 engine.end()
                 raise
             self._engine, self._given = engine, None
-            if found != bound:
-                self._bind(found)
         return self._engine
 
     def _bind(self, found: Bound) -> None:

@@ -56,18 +56,21 @@ class Ledger:
 
     def reload(self) -> None:
         """Look at what stands there, where it is not known what became of a record."""
-        self._versions: dict[Stream, int] = {}
-        self._places: dict[str, Place | None] = {}
-        found = self._find(stream_of(self._name))
+        stream = stream_of(self._name)
+        version, found = self._find(stream)
         assert found is None or isinstance(found, Agent), "its name says what stands there"
+        # Only now: where it cannot be read, what was known is still what the next record expects.
         self.agent = found or Agent()
+        self._versions: dict[Stream, int] = {stream: version}
+        self._places: dict[str, Place | None] = {}
 
     def place(self, room: str) -> Place | None:
         """How far a room was read; None where it never was opened."""
         if room not in self._places:
-            found = self._find(stream_of(self._name, room))
+            stream = stream_of(self._name, room)
+            version, found = self._find(stream)
             assert found is None or isinstance(found, Place), "its name says what stands there"
-            self._places[room] = found
+            self._versions[stream], self._places[room] = version, found
         return self._places[room]
 
     def record(self, *events: AgentEvent, rooms_too: Mapping[str, Iterable[RoomEvent]] | None = None) -> None:
@@ -91,25 +94,24 @@ class Ledger:
                 new.append(self._new(stream_of(self._name, room), each))
         if not new:
             return
-        expect = {(event.scope, event.stream): self._versions.get((event.scope, event.stream), 0) for event in new}
+        expect = {(event.scope, event.stream): self._versions[event.scope, event.stream] for event in new}
         try:
             self._store.append(Batch(self._clock(), ACTOR, tuple(new)), expect)
         except JournalConflict as error:
             raise AgentTaken(agent=self._name) from error
         for made in new:
-            stream = (made.scope, made.stream)
-            self._versions[stream] = self._versions.get(stream, 0) + 1
+            self._versions[made.scope, made.stream] += 1
         self.agent = agent
         self._places |= places
 
     def _new(self, stream: Stream, event: FleetEvent) -> NewEvent:
         return NewEvent(*stream, *codec.encode(event), meaning=event)
 
-    def _find(self, stream: Stream) -> Content | None:
+    def _find(self, stream: Stream) -> tuple[int, Content | None]:
+        """The version of a stream, and what stands there."""
         document = self._store.find(stream)
         if document is None:
-            return None
+            return 0, None
         if not isinstance(document.content, Agent | Place):
             raise UnsupportedDocument(scope=document.scope, path=document.path, why=document.why or "it was erased")
-        self._versions[stream] = document.version
-        return document.content
+        return document.version, document.content

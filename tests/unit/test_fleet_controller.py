@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fencepost.journal.errors import JournalBusy, JournalUnavailable
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.confirmation import Stage
@@ -265,6 +266,37 @@ def test_another_controller_ends_this_one(place):
     with pytest.raises(AgentTaken):
         step_on(first)
     assert 1 == len(place.entries())
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [JournalBusy(path="/.lock", waited_ms=5, holder="process 7"), JournalUnavailable(path="/", why="I/O error")],
+    ids=["locked", "away"],
+)
+def test_a_store_that_is_away_for_a_while_ends_nothing(place, fails):
+    """Neither what the program does nor the feeding: what is known stands, and all goes on when it is back."""
+    place.rooms.says("one")
+    controller = place.controller()
+    place.until_delivered(controller)
+    append, find = place.store.append, place.store.find
+
+    def away(*_, **__):
+        raise fails
+
+    place.store.append = place.store.find = away
+    place.rooms.says("two")
+    for _ in range(3):
+        assert controller._try() is None
+    assert str(fails) in standing(place.folder)[0].what
+    place.store.append = append
+    assert controller._try() is None  # it can be written, and not yet be read
+    place.store.find = find
+    for _ in range(20):
+        controller._try()
+
+    assert 2 == len(place.entries())
+    assert [False] == [engine.ended for engine in place.engines]
+    assert [] == standing(place.folder)
 
 
 def test_what_is_passed_over_is_read_on_without_a_delivery(place):
