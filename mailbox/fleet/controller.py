@@ -134,6 +134,7 @@ class Controller:
         self._wants = False
         self._sweep_at = 0.0
         self._in_doubt = False
+        self._fetched: dict[str, Stored | str] = {}
 
     # --- running ---------------------------------------------------------------------------------------
 
@@ -352,22 +353,24 @@ class Controller:
         if not (batch.wakes(unread) or any(self._is_full(found, room) for room in unread)):
             self._pass_over(found, unread)
             return False
+        taken = batch.take(unread, self._limits.fetch_records, self._limits.room_records)
+        media = self._media(taken)
         if not self._may_work():
             self._news.set()
             return False
-        taken = batch.take(unread, self._limits.fetch_records, self._limits.room_records)
         delivery = new_message_id()
         made = writing.of_rooms(
             delivery,
             self._rule.user,
             taken,
             found.facts,
-            self._media(taken),
+            media,
             self._limits.inline_bytes,
             self._files.place,
         )
         reads = tuple(_read(found, room, judged) for room, judged in taken.taken.items())
         self._save(delivery, made, reads=reads)
+        self._fetched.clear()
         self._news.set()  # there may be more, and it is looked for when this is done with
         return True
 
@@ -410,12 +413,17 @@ class Controller:
         self._ledger.record(rooms_too=over)
 
     def _media(self, taken: Batch) -> dict[str, Stored | str]:
-        """The files that were sent with what is taken."""
-        return {
-            said.event: self._listener.fetch(said.media, self._limits.media_bytes, self._files)
-            for said in taken.heard()
-            if said.media is not None
-        }
+        """
+        The files that were sent with what is taken, each fetched once however often it is about to be taken.
+
+        They may be slow, so whoever fetches one has no permit: it keeps nobody else from working.
+        """
+        for said in taken.heard():
+            if said.media is not None and said.event not in self._fetched:
+                self._permits.give_back(self._rule.name)
+                fetched = self._listener.fetch(said.media, self._limits.media_bytes, self._files)
+                self._fetched[said.event] = fetched
+        return self._fetched
 
     def _take_of_mail(self) -> bool:
         session = self._ledger.agent.session

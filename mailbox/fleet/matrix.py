@@ -47,6 +47,8 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 _ATTEMPTS: Final = 8
 _PATIENCE_S: Final = 30.0
 _SAID_MAX: Final = 200
+#: A file whose upload is not finished is waited for so long; anybody may name one that never will be.
+_UPLOAD_MS: Final = 1_000
 #: Processes begin at so many different places; it is also the longest wait in milliseconds, should anybody wait.
 _BEGINNINGS: Final = 10_000
 _API: Final = "/_matrix/client/v3"
@@ -268,7 +270,7 @@ class Matrix:
     def _download(self, path: str, into: BinaryIO, limit_bytes: int) -> bool:
         size = 0
         try:
-            with self._http.stream("GET", self.url + path) as answer:
+            with self._http.stream("GET", self.url + path, params={"timeout_ms": str(_UPLOAD_MS)}) as answer:
                 if answer.status_code != httpx.codes.OK:
                     self._read(answer.status_code, self._body(answer, self._deadline(0)), "a file")
                     self.strange(f"status {answer.status_code} for a file")

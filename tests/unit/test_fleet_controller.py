@@ -21,7 +21,7 @@ from fencepost.mailbox.fleet.found import Found, Happening, Unread, What
 from fencepost.mailbox.fleet.ledger import Ledger
 from fencepost.mailbox.fleet.permits import Permits
 from fencepost.mailbox.fleet.policy import Grant, RoomRule, Wake
-from fencepost.mailbox.fleet.said import Kind, RoomFacts, Said
+from fencepost.mailbox.fleet.said import Kind, Media, RoomFacts, Said
 from fencepost.mailbox.fleet.troubles import Troubles, standing
 from fencepost.mailbox.store.opening import memory_store
 
@@ -40,10 +40,20 @@ class Rooms:
     def __init__(self):
         self.said = []
         self.unheard = {}
+        self.fetched = []
 
-    def says(self, body, kind=Kind.MESSAGE, sender=ANN):
+    def says(self, body, kind=Kind.MESSAGE, sender=ANN, media=None):
         number = len(self.said) + 1
-        self.said.append(Said(ROOM, f"${number}", sender, NOON + timedelta(minutes=number), kind, body))
+        at = NOON + timedelta(minutes=number)
+        self.said.append(Said(ROOM, f"${number}", sender, at, kind, body, media=media))
+
+    def fetch(self, media, limit_bytes, files):
+        self.fetched.append(media.url)
+        self.while_fetching()
+        return "not fetched, because it is not there"
+
+    def while_fetching(self):
+        """What a test wants to happen."""
 
     def ring(self, timeout_s):
         threading.Event().wait(min(timeout_s, 0.01))
@@ -125,6 +135,7 @@ class Place:
         self.told = []
         self.engines = []
         self.mounts = [Mount("user:me", "/user")]
+        self.permits = Permits(1)
 
     def controller(self, **limits):
         rule = AgentRule("chef", ME, ANN, Runtime.PI, str(self.folder), (self.rooms.rule,))
@@ -142,7 +153,7 @@ class Place:
             start=start,
             matcher=entry,
             files=Files(str(self.folder / "files")),
-            permits=Permits(1),
+            permits=self.permits,
             troubles=Troubles(self.folder, self.told.append),
             say=self.told.append,
         )
@@ -347,6 +358,22 @@ def test_what_is_too_large_is_in_files_before_it_is_saved(place):
     assert [body] == [path.read_text() for path in files]
     assert str(files[0]) in text
     assert body not in text
+
+
+def test_whoever_fetches_a_file_keeps_no_permit_for_it(place):
+    """However long that takes; and while a permit is waited for, it is not fetched again."""
+    place.rooms.says("see", kind=Kind.MEDIA, media=Media("mxc://x/y", "y", None, None))
+    place.rooms.while_fetching = lambda: free.append(place.permits.take("another"))
+    free = []
+    controller = place.controller()
+    for _ in range(5):
+        controller.step()
+    assert [True] == free
+    place.permits.give_back("another")
+    place.until_delivered(controller)
+
+    assert ["mxc://x/y"] == place.rooms.fetched
+    assert "not fetched, because it is not there" in place.entries()[0]["text"]
 
 
 def test_a_program_that_is_busy_is_told_of_once(place):

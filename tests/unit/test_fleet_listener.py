@@ -6,10 +6,12 @@ import pytest
 from fencepost.mailbox.errors import AccessTokenOfAnother, HomeserverUnavailable, StrangeHomeserver
 from fencepost.mailbox.events import RoomClosed, RoomOpened
 from fencepost.mailbox.fleet.credentials import Credentials
+from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.found import What
 from fencepost.mailbox.fleet.listener import Listener
 from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.policy import RoomRule
+from fencepost.mailbox.fleet.said import Media
 from fencepost.mailbox.rooms import after
 from fencepost.mailbox.times import EPOCH
 
@@ -102,3 +104,16 @@ def test_an_invitation_that_is_taken_back_is_none():
 
     assert "join" not in homeserver.asked
     assert ["nobody has invited it"] == [str(each).rpartition("and ")[2] for each in found.happenings]
+
+
+@pytest.mark.parametrize("gives", [httpx.Response(504, json={"errcode": "M_NOT_YET_UPLOADED"}), httpx.Response(502)])
+def test_a_file_that_does_not_come_keeps_nobody_from_the_words(gives, tmp_path):
+    """Where the homeserver answers otherwise; where it does not, the file is asked for again with the rest."""
+    homeserver = Homeserver(whoami={"user_id": ME}, never=gives)
+    media, files = Media("mxc://test.local/never", "x.bin", None, None), Files(str(tmp_path))
+
+    assert homeserver.listener.fetch(media, 9, files) == "not fetched, because the homeserver does not give it in time"
+    assert 2_000 >= int(homeserver.params[0]["timeout_ms"])
+    del homeserver.answers["whoami"]
+    with pytest.raises(HomeserverUnavailable):
+        homeserver.listener.fetch(media, 9, files)
