@@ -153,11 +153,13 @@ class Controller:
         try:
             while not stop.is_set():
                 wait_s = self._try()
-                pause = min(2 * pause, _PAUSE_MAX_S) if wait_s is None else _PAUSE_S
+                if wait_s is None:
+                    pause = min(2 * pause, _PAUSE_MAX_S)
+                elif not self._troubles.stand():
+                    pause = _PAUSE_S
                 stop.wait(pause if wait_s is None else wait_s)
         finally:
             self._runs = False
-            self._permits.give_back(self._rule.name)
             self._end_engine()
 
     def _try(self) -> float | None:
@@ -170,11 +172,12 @@ class Controller:
             wait_s = self.step()
         except HomeserverTrouble as error:
             self._trouble(_LOOKING, error)
-        except EngineNotStarted as error:
+        except (EngineNotStarted, EngineRefused) as error:
             self._trouble(_PROGRAM, error)
         except EngineFailed as error:
             self._trouble(_PROGRAM, error)
-            self._end_engine()
+            with contextlib.suppress(EngineFailed):  # whoever starts the next one sees to it that this one has ended
+                self._end_engine()
         except (FilesFailed, NativeHistoryUnreadable) as error:
             self._trouble(_RECORDS, error)
         except JournalError as error:
@@ -184,6 +187,8 @@ class Controller:
         else:
             self._troubles.over(_RECORDS, "its files and records can be read and written again")
             return wait_s
+        if self._given is None:  # no turn of ours runs, so others may work
+            self._give_back()
         self._news.set()
         return None
 
@@ -258,7 +263,7 @@ class Controller:
             except BaseException:
                 engine.end()
                 raise
-            self._engine, self._given = engine, None
+            self._engine = engine
         return self._engine
 
     def _bind(self, found: Bound) -> None:
@@ -272,7 +277,8 @@ class Controller:
         self._ledger.record(AgentBound(found.session, found.history))
 
     def _end_engine(self) -> None:
-        engine, self._engine = self._engine, None
+        engine, self._engine, self._given = self._engine, None, None
+        self._give_back()
         if engine is not None:
             engine.end()
 
@@ -292,10 +298,9 @@ class Controller:
         self._given, self._given_at = agent.delivery.id, time.monotonic()
         try:
             self._running().submit(agent.delivery.id, agent.delivery.text)
-        except EngineRefused as error:
+        except EngineRefused:
             self._given = None
-            self._trouble(_PROGRAM, error)
-            return _LOOK_S
+            raise
         return 0
 
     def _await(self, *, idle: bool) -> float:
@@ -315,6 +320,7 @@ class Controller:
         if not idle:
             self._running().wait(_LOOK_S)
             return 0
+        self._given = None
         if self._wants and not self._permits.take(self._rule.name):
             return _LOOK_S
         self._wants = False
@@ -325,7 +331,7 @@ class Controller:
                 return 0
         if self._wants:
             return _LOOK_S
-        self._permits.give_back(self._rule.name)
+        self._give_back()
         self._news.wait(_MAIL_LOOK_S)
         return 0
 
@@ -333,6 +339,11 @@ class Controller:
         """Ask for a permit, and go on asking."""
         self._wants = not self._permits.take(self._rule.name)
         return not self._wants
+
+    def _give_back(self) -> None:
+        """Need no permit, or none any more."""
+        self._wants = False
+        self._permits.give_back(self._rule.name)
 
     def _save(self, delivery: str, made: Input, **more: Any) -> None:
         """Save what the agent is to get, and first what it will find in files."""
@@ -420,7 +431,7 @@ class Controller:
         """
         for said in taken.heard():
             if said.media is not None and said.event not in self._fetched:
-                self._permits.give_back(self._rule.name)
+                self._give_back()
                 fetched = self._listener.fetch(said.media, self._limits.media_bytes, self._files)
                 self._fetched[said.event] = fetched
         return self._fetched

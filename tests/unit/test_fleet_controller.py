@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from fencepost.journal.errors import JournalBusy, JournalUnavailable
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.confirmation import Stage
-from fencepost.mailbox.errors import AgentTaken, EngineFailed, EngineRefused, NativeHistoryLost
+from fencepost.mailbox.errors import AgentTaken, EngineFailed, EngineNotStarted, EngineRefused, NativeHistoryLost
 from fencepost.mailbox.events import RoomOpened, RoomRead
 from fencepost.mailbox.fleet import deliveries
 from fencepost.mailbox.fleet.config import AgentRule, Limits, Runtime
@@ -86,6 +87,8 @@ class Engine:
         self.held = []
 
     def begin(self, bound):
+        if self.moods[:1] == ["does not begin"]:
+            raise EngineNotStarted(program="it", why=self.moods.pop(0))
         return bound if bound is not None and self.history.exists() else Bound("s-1", str(self.history))
 
     def idle(self):
@@ -166,6 +169,8 @@ class Place:
         for _ in range(STEPS_MAX):
             try:
                 controller.step()
+            except EngineRefused:
+                pass
             except EngineFailed:
                 controller._end_engine()
             ledger = Ledger(self.store, "chef")
@@ -358,6 +363,64 @@ def test_what_is_too_large_is_in_files_before_it_is_saved(place):
     assert [body] == [path.read_text() for path in files]
     assert str(files[0]) in text
     assert body not in text
+
+
+@pytest.mark.parametrize("mood", ["refuses", "fails", "does not begin"])
+def test_who_cannot_work_keeps_no_permit(place, mood):
+    """Whatever the program fails at: others work meanwhile, and it asks for one again."""
+    place.rooms.says("one")
+    controller = place.controller()
+    while Ledger(place.store, "chef").agent.stage is not Stage.SAVED:
+        controller.step()
+    if mood == "does not begin":
+        controller._end_engine()
+    place.moods.append(mood)
+
+    assert controller._try() is None
+    assert place.permits.take("another")
+    for _ in range(5):
+        controller._try()
+    assert [] == place.entries()
+    place.permits.give_back("another")
+    place.until_delivered(controller)
+
+
+def test_a_turn_keeps_its_permit_while_the_store_is_away(place):
+    """The agent works, whether that can be recorded or not."""
+    place.rooms.says("one")
+    place.moods.append("is late")
+    controller = place.controller()
+    while Ledger(place.store, "chef").agent.stage is not Stage.SUBMITTED:
+        controller.step()
+    controller._ledger.record = lambda *_, **__: (_ for _ in ()).throw(JournalUnavailable(path="/", why="I/O error"))
+    for _ in range(3):
+        controller._try()
+
+    assert "I/O error" in str(place.told)
+    assert not place.permits.take("another")
+
+
+def test_a_program_that_keeps_failing_is_asked_ever_less_often(place):
+    """However it fails; only what is proven begins anew."""
+    place.moods += ["fails", "refuses"] * 3
+    place.rooms.says("one")
+    controller = place.controller()
+    stop, pauses = threading.Event(), []
+
+    def wait(seconds):
+        if seconds >= 1:
+            pauses.append(seconds)
+        return threading.Event().wait(0.01)
+
+    stop.wait = wait
+    thread = threading.Thread(target=controller.run, args=(stop,), daemon=True)
+    thread.start()
+    while not place.entries():
+        time.sleep(0.01)
+    stop.set()
+    thread.join(10)
+
+    assert [2, 4, 8, 16, 32, 60] == pauses
 
 
 def test_whoever_fetches_a_file_keeps_no_permit_for_it(place):
