@@ -115,9 +115,7 @@ def status(where: Where, config: str) -> None:
 def _standing(store: Store, rule: AgentRule, folder: Path, *, running: bool) -> dict[str, Any]:
     ledger = Ledger(store, rule.name)
     agent = ledger.agent
-    waits = {
-        f"{each.message.id}/{each.message.occurrence}" for each in waiting(Mailbox(store, _mounts(rule)), agent.session)
-    }
+    waits = {f"{each.id}/{each.occurrence}" for each in waiting(Mailbox(store, _mounts(rule)), agent.session)}
     return {
         "agent": rule.name,
         "user": rule.user,

@@ -57,6 +57,7 @@ from fencepost.mailbox.fleet.policy import Verdict, Wake, judge
 from fencepost.mailbox.fleet.said import Said
 from fencepost.mailbox.fleet.troubles import Troubles
 from fencepost.mailbox.fleet.writing import Input, Stored
+from fencepost.mailbox.message import Receipt
 
 #: How long one long poll of the homeserver lasts.
 _POLL_S: Final = 30
@@ -274,6 +275,9 @@ class Controller:
             raise NativeHistoryLost(path=agent.delivery.history, offset=agent.delivery.offset, size_bytes=ends)
         if agent.delivered:
             self._say(f"{agent.history} is not there any more, and a new session is begun")
+        if agent.session is not None and agent.session != found.session:  # what was sent to that one is for this one
+            for mount in self._box.mounts:
+                self._box.link(found.session, agent.session, target=mount.scope)
         self._ledger.record(AgentBound(found.session, found.history))
 
     def _end_engine(self) -> None:
@@ -440,18 +444,20 @@ class Controller:
         session = self._ledger.agent.session
         if session is None or not tuple(self._box.mounts):
             return False
-        waking = waiting(self._box, session)[:_MAIL_MAX]
+        waking = waiting(self._box, session)
         if not waking or not self._may_work():
             return False
-        held = []
-        for receipt in waking:
+        held: list[Receipt] = []
+        for message in waking:
+            if len(held) == _MAIL_MAX:
+                break
             with contextlib.suppress(Refused):  # somebody else was quicker
                 held.append(
                     self._box.reserve(
-                        receipt.message.id,
+                        message.id,
                         session=session,
-                        occurrence=receipt.message.occurrence,
-                        target=receipt.message.letter.scope,
+                        occurrence=message.occurrence,
+                        target=message.letter.scope,
                     )
                 )
         if not held:
@@ -471,12 +477,16 @@ class Controller:
         assert agent.session is not None
         for each in agent.delivery.mail:
             message_id, _, occurrence = each.rpartition("/")
-            # Where it was acknowledged, closed or snoozed meanwhile, nobody has to be told that it came.
-            with contextlib.suppress(Refused):
-                session, number = agent.session, int(occurrence)
-                held = self._box.reserve(message_id, session=session, occurrence=number).message.reservation
-                assert held is not None
-                self._box.accept(message_id, session=session, occurrence=number, token=held.token)
+            # It may be reserved in the name of the session before.  Where it was acknowledged, closed or snoozed
+            # meanwhile, nobody has to be told that it came.
+            for session in sorted(self._box.audience(agent.session), key=lambda each: each != agent.session):
+                with contextlib.suppress(Refused):
+                    held = self._box.reserve(
+                        message_id, session=session, occurrence=int(occurrence)
+                    ).message.reservation
+                    assert held is not None
+                    self._box.accept(message_id, session=session, occurrence=int(occurrence), token=held.token)
+                    break
         read: dict[str, list[RoomEvent]] = {
             each.room: [RoomRead(each.token, each.taken, each.passed)] for each in agent.delivery.reads
         }

@@ -20,11 +20,13 @@ from fencepost.mailbox.fleet.engine import Bound, Entry
 from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.found import Found, Happening, Unread, What
 from fencepost.mailbox.fleet.ledger import Ledger
+from fencepost.mailbox.fleet.mail import waiting
 from fencepost.mailbox.fleet.permits import Permits
 from fencepost.mailbox.fleet.policy import Grant, RoomRule, Wake
 from fencepost.mailbox.fleet.said import Kind, Media, RoomFacts, Said
 from fencepost.mailbox.fleet.troubles import Troubles, standing
 from fencepost.mailbox.store.opening import memory_store
+from fencepost.mailbox.views import LIMIT_MAX
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ROOM, ME, ANN = "!kitchen", "@me:example.org", "@ann:example.org"
@@ -81,15 +83,15 @@ class Rooms:
 class Engine:
     """A program that writes down what it is given at once, later, or never; its history is a file."""
 
-    def __init__(self, history, moods):
-        self.history, self.moods = history, moods
+    def __init__(self, history, moods, session):
+        self.history, self.moods, self.session = history, moods, session
         self.ended = False
         self.held = []
 
     def begin(self, bound):
         if self.moods[:1] == ["does not begin"]:
             raise EngineNotStarted(program="it", why=self.moods.pop(0))
-        return bound if bound is not None and self.history.exists() else Bound("s-1", str(self.history))
+        return bound if bound is not None and self.history.exists() else Bound(self.session, str(self.history))
 
     def idle(self):
         return True
@@ -134,6 +136,7 @@ class Place:
         self.store = memory_store()
         self.rooms = Rooms()
         self.history = folder / "history.jsonl"
+        self.session = "s-1"  # of the next run, where it begins one
         self.moods = []
         self.told = []
         self.engines = []
@@ -144,7 +147,7 @@ class Place:
         rule = AgentRule("chef", ME, ANN, Runtime.PI, str(self.folder), (self.rooms.rule,))
 
         def start():
-            self.engines.append(Engine(self.history, self.moods))
+            self.engines.append(Engine(self.history, self.moods, self.session))
             return self.engines[-1]
 
         return Controller(
@@ -350,6 +353,52 @@ def test_mail_is_accepted_only_when_it_is_proven(place):
     assert "| taste the soup\n" in place.entries()[0]["text"]
     assert box.view(sent.message.id).receipt.message.wake_accepted
     assert [sent.message.id] == [each.message.id for each in box.list(session="s-1").items]
+
+
+def test_mail_follows_an_agent_into_another_session(place):
+    """A program forgets a session that never had a turn; what was sent to it is for the one in its place."""
+    place.controller().step()
+    assert "s-1" == Ledger(place.store, "chef").agent.session
+    box = Mailbox(place.store, place.mounts)
+    sent = box.send("urgent", conversation="s-1", delivery="wake")
+    place.session = "s-2"
+    controller = place.controller()
+    for _ in range(20):
+        controller.step()
+
+    assert "s-2" == Ledger(place.store, "chef").agent.session
+    assert "| urgent\n" in place.entries()[0]["text"]
+    assert box.view(sent.message.id).receipt.message.wake_accepted
+
+
+def test_mail_that_was_saved_for_another_session_is_accepted_for_it(place):
+    """It is reserved in that one's name, and is not delivered again when that runs out."""
+    place.moods.append("does not begin")
+    box = Mailbox(place.store, place.mounts)
+    controller = place.controller()
+    with pytest.raises(EngineNotStarted):
+        controller.step()
+    sent = box.send("urgent", delivery="wake")
+    while Ledger(place.store, "chef").agent.stage is not Stage.SAVED:
+        controller.step()
+    place.session = "s-2"
+    controller = place.controller()
+    for _ in range(20):
+        controller.step()
+
+    assert "s-2" == Ledger(place.store, "chef").agent.session
+    assert 1 == len(place.entries())
+    assert box.view(sent.message.id).receipt.message.wake_accepted
+
+
+def test_mail_that_wakes_is_found_behind_any_that_does_not(place):
+    """However much is unread that wakes nobody, and is older."""
+    box = Mailbox(place.store, place.mounts)
+    for number in range(LIMIT_MAX + 1):
+        box.send(f"news {number}")
+    sent = box.send("the soup burns", delivery="wake")
+
+    assert [sent.message.id] == [each.id for each in waiting(box, "s-1")]
 
 
 def test_what_is_too_large_is_in_files_before_it_is_saved(place):
