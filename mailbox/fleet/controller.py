@@ -197,8 +197,8 @@ class Controller:
         self._troubles.begin(about, f"{error} [{error.code}]")
 
     def _sweep(self) -> None:
-        """Once a day."""
-        if time.monotonic() >= self._sweep_at:
+        """Once a day, but not while something is in hand that may name what is old."""
+        if time.monotonic() >= self._sweep_at and self._ledger.agent.delivery is None:
             self._sweep_at = time.monotonic() + _DAY_S
             self._files.sweep(self._limits.files_days)
 
@@ -297,6 +297,7 @@ class Controller:
         assert agent.delivery is not None
         if not self._permits.take(self._rule.name):
             return _LOOK_S
+        self._files.renew(agent.delivery.text)
         self._ledger.record(DeliverySubmitted(agent.attempts + 1))
         # From here on this run of the program may have it, whatever it answers.
         self._given, self._given_at = agent.delivery.id, time.monotonic()

@@ -1,6 +1,7 @@
 """The controller of an agent, with a program and rooms of the test's own: it may end at every record, and goes on."""
 
 import json
+import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -486,6 +487,24 @@ def test_whoever_fetches_a_file_keeps_no_permit_for_it(place):
 
     assert ["mxc://x/y"] == place.rooms.fetched
     assert "not fetched, because it is not there" in place.entries()[0]["text"]
+
+
+def test_files_of_what_is_in_hand_are_there_when_it_is_handed_over(place):
+    """However long it was in hand, and for as long again from then on."""
+    place.rooms.says("x" * 5_000)
+    place.moods.append("fails")
+    controller = place.controller(inline_bytes=1_024, files_days=1)
+    while Ledger(place.store, "chef").agent.stage is not Stage.SUBMITTED:
+        controller._try()
+    files = [path for path in (place.folder / "files").rglob("*") if path.is_file()]
+    for path in files:
+        os.utime(path, (0, 0))
+    controller = place.controller(inline_bytes=1_024, files_days=1)
+    for _ in range(10):
+        controller._try()
+
+    assert 1 == len(place.entries())
+    assert all(path.exists() and path.stat().st_mtime > time.time() - 60 for path in files)
 
 
 def test_a_program_that_is_busy_is_told_of_once(place):
