@@ -273,7 +273,7 @@ class Controller:
         if agent.delivery is not None and agent.delivery.offset:
             ends = history.size(agent.delivery.history)
             raise NativeHistoryLost(path=agent.delivery.history, offset=agent.delivery.offset, size_bytes=ends)
-        if agent.delivered:
+        if agent.delivered and agent.history is not None:
             self._say(f"{agent.history} is not there any more, and a new session is begun")
         if agent.session is not None and agent.session != found.session:  # what was sent to that one is for this one
             for mount in self._box.mounts:

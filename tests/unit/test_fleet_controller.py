@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,15 @@ from fencepost.journal.errors import JournalBusy, JournalUnavailable
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.confirmation import Stage
-from fencepost.mailbox.errors import AgentTaken, EngineFailed, EngineNotStarted, EngineRefused, NativeHistoryLost
-from fencepost.mailbox.events import RoomOpened, RoomRead
+from fencepost.mailbox.errors import (
+    AgentElsewhere,
+    AgentTaken,
+    EngineFailed,
+    EngineNotStarted,
+    EngineRefused,
+    NativeHistoryLost,
+)
+from fencepost.mailbox.events import AgentReleased, AgentUnbound, RoomOpened, RoomRead
 from fencepost.mailbox.fleet import deliveries
 from fencepost.mailbox.fleet.config import AgentRule, Limits, Runtime
 from fencepost.mailbox.fleet.controller import Controller
@@ -92,7 +100,7 @@ class Engine:
     def begin(self, bound):
         if self.moods[:1] == ["does not begin"]:
             raise EngineNotStarted(program="it", why=self.moods.pop(0))
-        return bound if bound is not None and self.history.exists() else Bound(self.session, str(self.history))
+        return bound if bound is not None and Path(bound.history).exists() else Bound(self.session, str(self.history))
 
     def idle(self):
         return True
@@ -144,8 +152,10 @@ class Place:
         self.mounts = [Mount("user:me", "/user")]
         self.permits = Permits(1)
 
-    def controller(self, **limits):
-        rule = AgentRule("chef", ME, ANN, Runtime.PI, str(self.folder), (self.rooms.rule,))
+    def controller(self, holder="here", runtime=Runtime.PI, **limits):
+        rule = AgentRule("chef", ME, ANN, runtime, str(self.folder), (self.rooms.rule,))
+        ledger = Ledger(self.store, "chef")
+        ledger.hold(holder, runtime.value)
 
         def start():
             self.engines.append(Engine(self.history, self.moods, self.session))
@@ -154,7 +164,7 @@ class Place:
         return Controller(
             rule,
             Limits(**limits),
-            ledger=Ledger(self.store, "chef"),
+            ledger=ledger,
             box=Mailbox(self.store, self.mounts),
             listener=self.rooms,
             start=start,
@@ -191,6 +201,11 @@ class Place:
 def step_on(controller):
     for _ in range(STEPS_MAX):
         controller.step()
+
+
+def try_on(controller):
+    for _ in range(STEPS_MAX):
+        controller._try()
 
 
 @pytest.fixture
@@ -278,14 +293,81 @@ def test_a_history_that_is_gone_decides_nothing(place):
 
 
 def test_another_controller_ends_this_one(place):
-    """Whoever finds that somebody else has recorded something stops, and has changed nothing."""
-    first, second = place.controller(), place.controller()
+    """Whoever finds that another one has the agent stops before it hands over anything, and has changed nothing."""
+    first = place.controller()
     place.rooms.says("one")
+    while Ledger(place.store, "chef").agent.stage is not Stage.SAVED:
+        first.step()
+    Ledger(place.store, "chef").record(AgentReleased())
+    second = place.controller("there")
     place.until_delivered(second)
 
     with pytest.raises(AgentTaken):
-        step_on(first)
+        try_on(first)
     assert 1 == len(place.entries())
+
+
+def test_an_agent_is_fed_with_one_state_folder(place):
+    """What was given with another one may still get into the history; only an operator knows that it cannot."""
+    place.rooms.says("one")
+    place.moods.append("is late")
+    first = place.controller()
+    while Ledger(place.store, "chef").agent.stage is not Stage.SUBMITTED:
+        first.step()
+
+    with pytest.raises(AgentElsewhere, match="fencepost fleet release chef"):
+        place.controller("there")
+    place.controller("here")
+    first.step()
+    place.until_delivered(place.controller("here"))
+    assert 1 == len(place.entries())
+    Ledger(place.store, "chef").record(AgentReleased())
+    place.controller("there")
+
+
+def test_a_record_of_ours_that_came_late_is_no_other_controller(place):
+    """A database that was away may do in the end what nobody has confirmed: it is looked at, and gone on from."""
+    controller = place.controller()
+    place.rooms.says("one")
+    append, late = place.store.append, []
+
+    def stalls(*args, **options):
+        if not late:
+            late.append((args, options))
+            raise JournalUnavailable(path="/", why="stalled")
+        place.store.append = append
+        append(*late[0][0], **late[0][1])
+        append(*args, **options)
+
+    controller.step()
+    place.store.append = stalls
+    for _ in range(20):
+        controller._try()
+
+    assert place.store.append == append
+    assert 1 == len(place.entries())
+    assert [] == standing(place.folder)
+
+
+def test_what_was_lost_with_a_history_goes_into_a_new_session(place):
+    """An operator says so; what was in hand is handed over there, and mail follows."""
+    place.rooms.says("one")
+    place.until_delivered(place.controller())
+    place.moods.append("fails")
+    place.rooms.says("two")
+    controller = place.controller()
+    with pytest.raises(EngineFailed):
+        step_on(controller)
+    place.history.write_text("")
+    with pytest.raises(NativeHistoryLost, match="fencepost fleet release AGENT --new-session"):
+        place.controller().step()
+    Ledger(place.store, "chef").record(AgentReleased(), AgentUnbound())
+    place.session, place.history = "s-2", place.folder / "another.jsonl"
+    place.until_delivered(place.controller("there"))
+
+    assert "| two\n" in place.entries()[0]["text"]
+    assert "s-2" == Ledger(place.store, "chef").agent.session
+    assert {"s-1", "s-2"} == Mailbox(place.store, place.mounts).audience("s-2")
 
 
 @pytest.mark.parametrize(
