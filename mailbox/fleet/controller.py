@@ -135,6 +135,7 @@ class Controller:
         self._wants = False
         self._sweep_at = 0.0
         self._in_doubt = False
+        self._deaf: BaseException | None = None
         self._fetched: dict[str, Stored | str] = {}
 
     # --- running ---------------------------------------------------------------------------------------
@@ -153,6 +154,8 @@ class Controller:
         pause = _PAUSE_S
         try:
             while not stop.is_set():
+                if self._deaf is not None:
+                    raise self._deaf
                 wait_s = self._try()
                 if wait_s is None:
                     pause = min(2 * pause, _PAUSE_MAX_S)
@@ -203,7 +206,13 @@ class Controller:
             self._files.sweep(self._limits.files_days)
 
     def _hear(self, stop: threading.Event) -> None:
-        """Ring when a room has something new."""
+        """Ring when a room has something new; whoever cannot go on with that leaves why, and nobody goes on."""
+        try:
+            self._listen(stop)
+        except BaseException as error:  # noqa: BLE001 - it is raised by whoever feeds
+            self._deaf = error
+
+    def _listen(self, stop: threading.Event) -> None:
         pause = _PAUSE_S
         while self._runs and not stop.is_set():
             try:

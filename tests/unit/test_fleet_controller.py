@@ -555,6 +555,15 @@ def test_a_program_that_keeps_failing_is_asked_ever_less_often(place):
     assert [2, 4, 8, 16, 32, 60] == pauses
 
 
+def test_an_ear_that_breaks_is_told_of(place):
+    """Whatever it breaks at: an agent that hears nothing must not look as if nothing were said."""
+    controller = place.controller()
+    place.rooms.ring = None
+
+    with pytest.raises(TypeError):
+        controller.run(threading.Event())
+
+
 def test_whoever_fetches_a_file_keeps_no_permit_for_it(place):
     """However long that takes; and while a permit is waited for, it is not fetched again."""
     place.rooms.says("see", kind=Kind.MEDIA, media=Media("mxc://x/y", "y", None, None))

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from fencepost.mailbox.errors import AccessTokenOfAnother, HomeserverUnavailable, StrangeHomeserver
+from fencepost.mailbox.errors import AccessTokenOfAnother, HomeserverBusy, HomeserverUnavailable, StrangeHomeserver
 from fencepost.mailbox.events import RoomClosed, RoomOpened
 from fencepost.mailbox.fleet.credentials import Credentials
 from fencepost.mailbox.fleet.files import Files
@@ -117,3 +117,32 @@ def test_a_file_that_does_not_come_keeps_nobody_from_the_words(gives, tmp_path):
     del homeserver.answers["whoami"]
     with pytest.raises(HomeserverUnavailable):
         homeserver.listener.fetch(media, 9, files)
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        httpx.Response(429, headers={"Retry-After": "9" * 400}),
+        httpx.Response(429, json={"retry_after_ms": 10**400}),
+    ],
+    ids=["header", "body"],
+)
+def test_a_wait_that_nobody_can_wait_for_is_one_that_is_too_long(busy):
+    """However many digits it has."""
+    homeserver = Homeserver(sync=busy)
+
+    with pytest.raises(HomeserverBusy):
+        homeserver.listener.ring(0)
+
+
+def test_a_cursor_that_cannot_be_given_back_is_not_kept():
+    """The one before it is asked with again."""
+    homeserver = Homeserver(sync={"next_batch": "s1"})
+    homeserver.listener.ring(0)
+    homeserver.answers["sync"] = httpx.Response(200, content=b'{"next_batch": "s2\\ud800"}')
+    with pytest.raises(StrangeHomeserver):
+        homeserver.listener.ring(0)
+    homeserver.answers["sync"] = {"next_batch": "s2"}
+    homeserver.listener.ring(0)
+
+    assert [None, "s1", "s1"] == [each.get("since") for each in homeserver.params]
