@@ -132,6 +132,7 @@ def run(
                 fed.append((agent, troubles, controller))
         for hold in holds:  # only now, as none is begun with where one cannot be
             hold()
+        _miss(fleet, store, say)
         _introduce([agent for agent, _, _ in fed], say)
 
         def feed(agent: AgentRule, troubles: Troubles, controller: Controller) -> None:
@@ -162,6 +163,18 @@ def run(
 
 def _say_of(agent: AgentRule, say: Callable[[str], None], text: str) -> None:
     say(f"{agent.name}: {text}")
+
+
+def _miss(fleet: Fleet, store: Store, say: Callable[[str], None]) -> None:
+    """Who was fed here, is described no more, and has something in hand."""
+    described = {agent.name for agent in fleet.agents}
+    for name in sorted(each.name for each in Path(fleet.state).glob("*/") if each.name not in described):
+        delivery = Ledger(store, name).agent.delivery
+        if delivery is not None:
+            say(
+                f"{name}: nothing describes it any more, and delivery {delivery.id} is in hand for it: an agent under"
+                " another name is another one, so describe it under this one until that is done"
+            )
 
 
 def _introduce(agents: Sequence[AgentRule], say: Callable[[str], None]) -> None:
