@@ -11,14 +11,16 @@ place that it came from is moved on, and then it is done with.
     IDLE ───────────────► SAVED ───────────────────► SUBMITTED ◄─┐ DeliverySubmitted
      ▲                      ▲                         │    │  └──┘ (again)
      │                      └─────────────────────────┘    │
-     │                        AgentBound                   │ DeliveryConfirmed
+     │                       AgentBound, AgentUnbound      │ DeliveryConfirmed
      │ DeliveryAcknowledged              DeliveryCheckpointed
      └───────────────────── CHECKPOINTED ◄──────────── CONFIRMED
 
 `next_move` says what is to be done now, from the stage and what is seen of the
 program.  It never hands the same delivery to the same run of a program twice,
 and to another run only where the history lacks it: whoever was given it before
-has ended by then, and can add it no more.
+has ended by then, and can add it no more.  That is known of the runs of one state
+folder, so an agent is fed with one (`AgentHeld`), until an operator says that
+nothing is fed with that any more (`AgentReleased`).
 
 Rules for this file: pure, no clock.  Only `MOVES` relates stages.
 """
@@ -34,6 +36,9 @@ import attrs
 from fencepost.mailbox.events import (
     AgentBound,
     AgentEvent,
+    AgentHeld,
+    AgentReleased,
+    AgentUnbound,
     DeliveryAcknowledged,
     DeliveryCheckpointed,
     DeliveryConfirmed,
@@ -58,26 +63,41 @@ class Stage(enum.StrEnum):
 MOVES: Final[Mapping[Stage, Mapping[type[AgentEvent], Stage]]] = {
     Stage.IDLE: {
         RoomFound: Stage.IDLE,
+        AgentHeld: Stage.IDLE,
+        AgentReleased: Stage.IDLE,
         AgentBound: Stage.IDLE,
+        AgentUnbound: Stage.IDLE,
         DeliverySaved: Stage.SAVED,
     },
     Stage.SAVED: {
         RoomFound: Stage.SAVED,
+        AgentHeld: Stage.SAVED,
+        AgentReleased: Stage.SAVED,
         AgentBound: Stage.SAVED,
+        AgentUnbound: Stage.SAVED,
         DeliverySubmitted: Stage.SUBMITTED,
     },
     Stage.SUBMITTED: {
         RoomFound: Stage.SUBMITTED,
+        AgentHeld: Stage.SUBMITTED,
+        AgentReleased: Stage.SUBMITTED,
         AgentBound: Stage.SAVED,
+        AgentUnbound: Stage.SAVED,
         DeliverySubmitted: Stage.SUBMITTED,
         DeliveryConfirmed: Stage.CONFIRMED,
     },
     Stage.CONFIRMED: {
         RoomFound: Stage.CONFIRMED,
+        AgentHeld: Stage.CONFIRMED,
+        AgentReleased: Stage.CONFIRMED,
+        AgentUnbound: Stage.CONFIRMED,
         DeliveryCheckpointed: Stage.CHECKPOINTED,
     },
     Stage.CHECKPOINTED: {
         RoomFound: Stage.CHECKPOINTED,
+        AgentHeld: Stage.CHECKPOINTED,
+        AgentReleased: Stage.CHECKPOINTED,
+        AgentUnbound: Stage.CHECKPOINTED,
         DeliveryAcknowledged: Stage.IDLE,
     },
 }
@@ -90,12 +110,14 @@ class Agent:
 
     Attributes:
         session: The session of its program that it goes on in; None before the first.
-        history: The file of that session's history.
+        history: The file of that session's history; None where it is to begin another one.
         delivery: What is in hand, with the place in the history behind which its entry stands; None where nothing is.
         attempts: How often it was submitted.
         entry: The id of the entry that proves it.
         delivered: How many were done with.
         rooms: What its rules call a room -> the room's id.
+        holder: What the state folder is known by that it is fed with; None where any may have it.
+        runtime: Which program it is, or was last.
     """
 
     stage: Stage = Stage.IDLE
@@ -106,6 +128,8 @@ class Agent:
     entry: str | None = None
     delivered: int = 0
     rooms: Mapping[str, str] = attrs.Factory(dict)
+    holder: str | None = None
+    runtime: str | None = None
 
 
 def after(agent: Agent | None, event: AgentEvent) -> Agent:
@@ -125,6 +149,15 @@ def after(agent: Agent | None, event: AgentEvent) -> Agent:
         case AgentBound():
             moved = before.delivery and attrs.evolve(before.delivery, history=event.history, offset=0)
             return attrs.evolve(before, session=event.session, history=event.history, stage=stage, delivery=moved)
+        case AgentHeld():
+            return attrs.evolve(before, holder=event.holder, runtime=event.runtime)
+        case AgentReleased():
+            return attrs.evolve(before, holder=None)
+        case AgentUnbound():
+            delivery = before.delivery
+            if delivery is not None and stage is Stage.SAVED:
+                delivery = attrs.evolve(delivery, history="", offset=0)
+            return attrs.evolve(before, history=None, stage=stage, delivery=delivery)
         case DeliverySaved():
             return attrs.evolve(before, stage=stage, delivery=event, attempts=0, entry=None)
         case DeliverySubmitted():

@@ -721,7 +721,7 @@ class NativeHistoryLost(NativeHistoryError):
     code = "native_history_lost"
     sentence = (
         "{path} has {size_bytes} bytes and once ended at {offset}, so it is not the history that it was: "
-        "restore the file, or let the agent begin a new session"
+        "restore the file, or let the agent begin a new session (`fencepost fleet release AGENT --new-session`)"
     )
     offset: int
     size_bytes: int
@@ -745,7 +745,8 @@ class EntryAltered(NativeHistoryError):
     code = "entry_altered"
     sentence = (
         "entry {entry} of {path} is delivery {delivery} with another text, which proves nothing: "
-        "find out what rewrites the input of the program, and let the agent begin a new session"
+        "find out what rewrites the input of the program, and let the agent begin a new session "
+        "(`fencepost fleet release AGENT --new-session`)"
     )
     delivery: str
     entry: str
@@ -759,6 +760,21 @@ class AgentTaken(RefusedAgent):
 
     code = "agent_taken"
     sentence = "another controller feeds agent {agent}: end that one first, or leave it to it"
+
+
+class AgentElsewhere(RefusedAgent):
+    """
+    The agent is fed with another state folder.
+
+    What that had in hand may still get into its history, which only whoever has the folder can rule out.
+    """
+
+    code = "agent_elsewhere"
+    sentence = (
+        "agent {agent} is fed with the state folder {holder}: use that one, or, once nothing is fed with it any more, "
+        "say so with `fencepost fleet release {agent}`"
+    )
+    holder: str
 
 
 class AgentNotBegun(RefusedAgent):

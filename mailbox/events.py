@@ -210,6 +210,34 @@ class AgentBound:
 
 
 @attrs.frozen(slots=False)
+class AgentHeld:
+    """
+    An agent is fed with one state folder from here on, and with no other.
+
+    Attributes:
+        holder: What that folder is known by.
+        runtime: Which program the agent is there.
+    """
+
+    holder: str
+    runtime: str
+
+
+@attrs.frozen(slots=False)
+class AgentReleased:
+    """Whoever fed an agent has ended, by the word of an operator, so that another state folder may have it."""
+
+
+@attrs.frozen(slots=False)
+class AgentUnbound:
+    """
+    An agent goes on in a session that is yet to begin, by the word of an operator.
+
+    What was saved and not yet confirmed goes there too; what the history before has of it counts no more.
+    """
+
+
+@attrs.frozen(slots=False)
 class RoomFound:
     """What the rules of an agent call so, by its id or an alias, is that room."""
 
@@ -328,6 +356,9 @@ DocumentEvent: TypeAlias = Written | Deleted
 TalkEvent: TypeAlias = TurnAppended | ProjectionsAppended | TurnsRedacted | AnnotationsRedacted
 AgentEvent: TypeAlias = (
     AgentBound
+    | AgentHeld
+    | AgentReleased
+    | AgentUnbound
     | RoomFound
     | DeliverySaved
     | DeliverySubmitted

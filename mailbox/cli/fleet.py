@@ -23,7 +23,8 @@ from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
 from fencepost.mailbox.cli.options import Where, needed, own_store, said, whole
 from fencepost.mailbox.cli.place import HOME_VARIABLE, URL_VARIABLE, login, project_scope, user_scope
-from fencepost.mailbox.errors import AgentNotBegun
+from fencepost.mailbox.errors import AgentNotBegun, AgentTaken
+from fencepost.mailbox.events import AgentReleased, AgentUnbound
 from fencepost.mailbox.fleet import deliveries
 from fencepost.mailbox.fleet.config import AgentRule, read
 from fencepost.mailbox.fleet.ledger import Ledger
@@ -115,9 +116,7 @@ def status(where: Where, config: str) -> None:
 def _standing(store: Store, rule: AgentRule, folder: Path, *, running: bool) -> dict[str, Any]:
     ledger = Ledger(store, rule.name)
     agent = ledger.agent
-    waits = {
-        f"{each.message.id}/{each.message.occurrence}" for each in waiting(Mailbox(store, _mounts(rule)), agent.session)
-    }
+    waits = {f"{each.id}/{each.occurrence}" for each in waiting(Mailbox(store, _mounts(rule)), agent.session)}
     return {
         "agent": rule.name,
         "user": rule.user,
@@ -211,6 +210,30 @@ def history(where: Where, agent: str, limit: str, config: str) -> None:
     for each in found:
         for line in str(each).splitlines():
             click.echo(show.visible(line))
+
+
+@fleet.command()
+@click.argument("agent")
+@click.option("--new-session", is_flag=True, help="Let it begin a new session, which gets what is in hand.")
+@_config
+@own_store(printed=False)
+def release(where: Where, agent: str, config: str, *, new_session: bool) -> None:
+    """
+    Let another state folder have an agent, once nothing is fed with the one that has it any more.
+
+    With --new-session the agent also begins a new session, where the history of its session is lost or cannot be
+    believed. Its mail follows it.
+    """
+    from fencepost.mailbox.fleet.running import is_run
+
+    described = read(config)
+    rule = described.agent(agent)
+    if is_run(described, rule):
+        raise AgentTaken(agent=rule.name)
+    store, _ = where.own()
+    with contextlib.closing(store):
+        Ledger(store, rule.name).record(AgentReleased(), *([AgentUnbound()] if new_session else []))
+    click.echo(f"Released {rule.name}: whatever feeds it next has it{', in a new session' if new_session else ''}.")
 
 
 def _mounts(rule: AgentRule) -> Sequence[Mount]:

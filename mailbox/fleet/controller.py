@@ -57,6 +57,7 @@ from fencepost.mailbox.fleet.policy import Verdict, Wake, judge
 from fencepost.mailbox.fleet.said import Said
 from fencepost.mailbox.fleet.troubles import Troubles
 from fencepost.mailbox.fleet.writing import Input, Stored
+from fencepost.mailbox.message import Receipt
 
 #: How long one long poll of the homeserver lasts.
 _POLL_S: Final = 30
@@ -133,6 +134,9 @@ class Controller:
         self._mail_first = False
         self._wants = False
         self._sweep_at = 0.0
+        self._in_doubt = False
+        self._deaf: BaseException | None = None
+        self._fetched: dict[str, Stored | str] = {}
 
     # --- running ---------------------------------------------------------------------------------------
 
@@ -150,36 +154,45 @@ class Controller:
         pause = _PAUSE_S
         try:
             while not stop.is_set():
+                if self._deaf is not None:
+                    raise self._deaf
                 wait_s = self._try()
-                pause = min(2 * pause, _PAUSE_MAX_S) if wait_s is None else _PAUSE_S
+                if wait_s is None:
+                    pause = min(2 * pause, _PAUSE_MAX_S)
+                elif not self._troubles.stand():
+                    pause = _PAUSE_S
                 stop.wait(pause if wait_s is None else wait_s)
         finally:
             self._runs = False
-            self._permits.give_back(self._rule.name)
             self._end_engine()
 
     def _try(self) -> float | None:
         """Take a step; None where something has to be waited for that is not in order."""
         try:
+            if self._in_doubt:
+                self._ledger.reload()
+                self._in_doubt = False
             self._sweep()
             wait_s = self.step()
         except HomeserverTrouble as error:
             self._trouble(_LOOKING, error)
-        except EngineNotStarted as error:
+        except (EngineNotStarted, EngineRefused) as error:
             self._trouble(_PROGRAM, error)
         except EngineFailed as error:
             self._trouble(_PROGRAM, error)
-            self._end_engine()
+            with contextlib.suppress(EngineFailed):  # whoever starts the next one sees to it that this one has ended
+                self._end_engine()
         except (FilesFailed, NativeHistoryUnreadable) as error:
             self._trouble(_RECORDS, error)
         except JournalError as error:
+            # What the program does is not touched by that: it is what became of the last record that nobody knows.
             self._trouble(_RECORDS, error)
-            self._end_engine()
-            with contextlib.suppress(JournalError):
-                self._ledger.reload()
+            self._in_doubt = True
         else:
             self._troubles.over(_RECORDS, "its files and records can be read and written again")
             return wait_s
+        if self._given is None:  # no turn of ours runs, so others may work
+            self._give_back()
         self._news.set()
         return None
 
@@ -187,13 +200,19 @@ class Controller:
         self._troubles.begin(about, f"{error} [{error.code}]")
 
     def _sweep(self) -> None:
-        """Once a day."""
-        if time.monotonic() >= self._sweep_at:
+        """Once a day, but not while something is in hand that may name what is old."""
+        if time.monotonic() >= self._sweep_at and self._ledger.agent.delivery is None:
             self._sweep_at = time.monotonic() + _DAY_S
             self._files.sweep(self._limits.files_days)
 
     def _hear(self, stop: threading.Event) -> None:
-        """Ring when a room has something new."""
+        """Ring when a room has something new; whoever cannot go on with that leaves why, and nobody goes on."""
+        try:
+            self._listen(stop)
+        except BaseException as error:  # noqa: BLE001 - it is raised by whoever feeds
+            self._deaf = error
+
+    def _listen(self, stop: threading.Event) -> None:
         pause = _PAUSE_S
         while self._runs and not stop.is_set():
             try:
@@ -249,12 +268,12 @@ class Controller:
             engine = self._start()
             try:
                 found = engine.begin(bound)
+                if found != bound:
+                    self._bind(found)
             except BaseException:
                 engine.end()
                 raise
-            self._engine, self._given = engine, None
-            if found != bound:
-                self._bind(found)
+            self._engine = engine
         return self._engine
 
     def _bind(self, found: Bound) -> None:
@@ -263,12 +282,16 @@ class Controller:
         if agent.delivery is not None and agent.delivery.offset:
             ends = history.size(agent.delivery.history)
             raise NativeHistoryLost(path=agent.delivery.history, offset=agent.delivery.offset, size_bytes=ends)
-        if agent.delivered:
+        if agent.delivered and agent.history is not None:
             self._say(f"{agent.history} is not there any more, and a new session is begun")
+        if agent.session is not None and agent.session != found.session:  # what was sent to that one is for this one
+            for mount in self._box.mounts:
+                self._box.link(found.session, agent.session, target=mount.scope)
         self._ledger.record(AgentBound(found.session, found.history))
 
     def _end_engine(self) -> None:
-        engine, self._engine = self._engine, None
+        engine, self._engine, self._given = self._engine, None, None
+        self._give_back()
         if engine is not None:
             engine.end()
 
@@ -283,15 +306,15 @@ class Controller:
         assert agent.delivery is not None
         if not self._permits.take(self._rule.name):
             return _LOOK_S
+        self._files.renew(agent.delivery.text)
         self._ledger.record(DeliverySubmitted(agent.attempts + 1))
         # From here on this run of the program may have it, whatever it answers.
         self._given, self._given_at = agent.delivery.id, time.monotonic()
         try:
             self._running().submit(agent.delivery.id, agent.delivery.text)
-        except EngineRefused as error:
+        except EngineRefused:
             self._given = None
-            self._trouble(_PROGRAM, error)
-            return _LOOK_S
+            raise
         return 0
 
     def _await(self, *, idle: bool) -> float:
@@ -311,6 +334,7 @@ class Controller:
         if not idle:
             self._running().wait(_LOOK_S)
             return 0
+        self._given = None
         if self._wants and not self._permits.take(self._rule.name):
             return _LOOK_S
         self._wants = False
@@ -321,7 +345,7 @@ class Controller:
                 return 0
         if self._wants:
             return _LOOK_S
-        self._permits.give_back(self._rule.name)
+        self._give_back()
         self._news.wait(_MAIL_LOOK_S)
         return 0
 
@@ -329,6 +353,11 @@ class Controller:
         """Ask for a permit, and go on asking."""
         self._wants = not self._permits.take(self._rule.name)
         return not self._wants
+
+    def _give_back(self) -> None:
+        """Need no permit, or none any more."""
+        self._wants = False
+        self._permits.give_back(self._rule.name)
 
     def _save(self, delivery: str, made: Input, **more: Any) -> None:
         """Save what the agent is to get, and first what it will find in files."""
@@ -349,22 +378,24 @@ class Controller:
         if not (batch.wakes(unread) or any(self._is_full(found, room) for room in unread)):
             self._pass_over(found, unread)
             return False
+        taken = batch.take(unread, self._limits.fetch_records, self._limits.room_records)
+        media = self._media(taken)
         if not self._may_work():
             self._news.set()
             return False
-        taken = batch.take(unread, self._limits.fetch_records, self._limits.room_records)
         delivery = new_message_id()
         made = writing.of_rooms(
             delivery,
             self._rule.user,
             taken,
             found.facts,
-            self._media(taken),
+            media,
             self._limits.inline_bytes,
             self._files.place,
         )
         reads = tuple(_read(found, room, judged) for room, judged in taken.taken.items())
         self._save(delivery, made, reads=reads)
+        self._fetched.clear()
         self._news.set()  # there may be more, and it is looked for when this is done with
         return True
 
@@ -407,29 +438,36 @@ class Controller:
         self._ledger.record(rooms_too=over)
 
     def _media(self, taken: Batch) -> dict[str, Stored | str]:
-        """The files that were sent with what is taken."""
-        return {
-            said.event: self._listener.fetch(said.media, self._limits.media_bytes, self._files)
-            for said in taken.heard()
-            if said.media is not None
-        }
+        """
+        The files that were sent with what is taken, each fetched once however often it is about to be taken.
+
+        They may be slow, so whoever fetches one has no permit: it keeps nobody else from working.
+        """
+        for said in taken.heard():
+            if said.media is not None and said.event not in self._fetched:
+                self._give_back()
+                fetched = self._listener.fetch(said.media, self._limits.media_bytes, self._files)
+                self._fetched[said.event] = fetched
+        return self._fetched
 
     def _take_of_mail(self) -> bool:
         session = self._ledger.agent.session
         if session is None or not tuple(self._box.mounts):
             return False
-        waking = waiting(self._box, session)[:_MAIL_MAX]
+        waking = waiting(self._box, session)
         if not waking or not self._may_work():
             return False
-        held = []
-        for receipt in waking:
+        held: list[Receipt] = []
+        for message in waking:
+            if len(held) == _MAIL_MAX:
+                break
             with contextlib.suppress(Refused):  # somebody else was quicker
                 held.append(
                     self._box.reserve(
-                        receipt.message.id,
+                        message.id,
                         session=session,
-                        occurrence=receipt.message.occurrence,
-                        target=receipt.message.letter.scope,
+                        occurrence=message.occurrence,
+                        target=message.letter.scope,
                     )
                 )
         if not held:
@@ -449,12 +487,16 @@ class Controller:
         assert agent.session is not None
         for each in agent.delivery.mail:
             message_id, _, occurrence = each.rpartition("/")
-            # Where it was acknowledged, closed or snoozed meanwhile, nobody has to be told that it came.
-            with contextlib.suppress(Refused):
-                session, number = agent.session, int(occurrence)
-                held = self._box.reserve(message_id, session=session, occurrence=number).message.reservation
-                assert held is not None
-                self._box.accept(message_id, session=session, occurrence=number, token=held.token)
+            # It may be reserved in the name of the session before.  Where it was acknowledged, closed or snoozed
+            # meanwhile, nobody has to be told that it came.
+            for session in sorted(self._box.audience(agent.session), key=lambda each: each != agent.session):
+                with contextlib.suppress(Refused):
+                    held = self._box.reserve(
+                        message_id, session=session, occurrence=int(occurrence)
+                    ).message.reservation
+                    assert held is not None
+                    self._box.accept(message_id, session=session, occurrence=int(occurrence), token=held.token)
+                    break
         read: dict[str, list[RoomEvent]] = {
             each.room: [RoomRead(each.token, each.taken, each.passed)] for each in agent.delivery.reads
         }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.mailbox.errors import FilesFailed
+from fencepost.mailbox.fleet import writing
 from fencepost.mailbox.fleet.writing import Stored, digest
 
 _DAY_S: Final = 86_400
@@ -51,7 +52,7 @@ class Files:
     def _put(self, path: Path, content: bytes) -> None:
         for folder in (self._folder, path.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.is_file() and path.stat().st_size == len(content):
+        if path.is_file() and path.read_bytes() == content:
             os.utime(path)
         else:
             part = path.with_suffix(f".{os.getpid()}{_PART}")
@@ -62,6 +63,17 @@ class Files:
             part.replace(path)
             for folder in (path.parent, self._folder):
                 _sync(folder)
+
+    def renew(self, text: str) -> None:
+        """Keep what an input names, and what a list names that is in a file itself, for as long again."""
+        with _told(self._folder):
+            for name in writing.named(text):
+                with contextlib.suppress(FileNotFoundError):
+                    os.utime(self.place(name))
+            listing = writing.listing(text)
+            if listing is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    self.renew(Path(self.place(listing)).read_text("utf-8", "replace"))
 
     def sweep(self, days: int) -> int:
         """Remove what was put longer ago than that; how many files."""

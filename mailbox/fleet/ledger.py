@@ -2,8 +2,8 @@
 What is recorded of an agent and of the rooms that it hears, for the one controller that has it.
 
 Every record is durable when it is made, and expects what this controller has
-seen.  Where another one has recorded something meanwhile, this one has the agent
-no more.
+seen.  Whoever feeds an agent is on record (`AgentHeld`), so where somebody else has
+recorded something meanwhile, it shows whether this one has the agent no more.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from fencepost.mailbox import codec, confirmation, rooms
 from fencepost.mailbox.addresses import FLEET, FLEET_SCOPE
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.confirmation import Agent
-from fencepost.mailbox.errors import AgentTaken, UnsupportedDocument
-from fencepost.mailbox.events import AgentEvent, FleetEvent, RoomEvent
+from fencepost.mailbox.errors import AgentElsewhere, AgentTaken, UnsupportedDocument
+from fencepost.mailbox.events import AgentEvent, AgentHeld, FleetEvent, RoomEvent
 from fencepost.mailbox.rooms import Place
 from fencepost.mailbox.store.documents import Content
 from fencepost.mailbox.store.port import Store
@@ -52,22 +52,50 @@ class Ledger:
         self._store = store
         self._name = name
         self._clock = clock
+        self._holder: str | None = None
         self.reload()
 
     def reload(self) -> None:
-        """Look at what stands there, where it is not known what became of a record."""
-        self._versions: dict[Stream, int] = {}
-        self._places: dict[str, Place | None] = {}
-        found = self._find(stream_of(self._name))
+        """
+        Look at what stands there, where it is not known what became of a record.
+
+        Raises:
+            AgentTaken: This one had the agent, and has it no more.
+        """
+        stream = stream_of(self._name)
+        version, found = self._find(stream)
         assert found is None or isinstance(found, Agent), "its name says what stands there"
+        # Only now: where it cannot be read, what was known is still what the next record expects.
         self.agent = found or Agent()
+        self._versions: dict[Stream, int] = {stream: version}
+        self._places: dict[str, Place | None] = {}
+        if self._holder not in (None, self.agent.holder):
+            raise AgentTaken(agent=self._name)
+
+    def hold(self, holder: str, runtime: str) -> None:
+        """
+        Have the agent from here on, as a program of that kind.
+
+        Args:
+            holder: What the state folder is known by.
+            runtime: Which program the agent is.
+
+        Raises:
+            AgentElsewhere: Another state folder has it.
+        """
+        if self.agent.holder not in (None, holder):
+            raise AgentElsewhere(agent=self._name, holder=self.agent.holder)
+        self._holder = holder
+        if (self.agent.holder, self.agent.runtime) != (holder, runtime):
+            self.record(AgentHeld(holder, runtime))
 
     def place(self, room: str) -> Place | None:
         """How far a room was read; None where it never was opened."""
         if room not in self._places:
-            found = self._find(stream_of(self._name, room))
+            stream = stream_of(self._name, room)
+            version, found = self._find(stream)
             assert found is None or isinstance(found, Place), "its name says what stands there"
-            self._places[room] = found
+            self._versions[stream], self._places[room] = version, found
         return self._places[room]
 
     def record(self, *events: AgentEvent, rooms_too: Mapping[str, Iterable[RoomEvent]] | None = None) -> None:
@@ -75,7 +103,7 @@ class Ledger:
         Record what happened to the agent and to rooms, all of it or nothing.
 
         Raises:
-            AgentTaken: Somebody else has recorded something of it.
+            AgentTaken: Somebody else has the agent by now.
             Impossible: It cannot happen as things stand; nothing is recorded.
             JournalError: It could not be recorded, or (`SyncFailed`) that is not known.
         """
@@ -91,25 +119,26 @@ class Ledger:
                 new.append(self._new(stream_of(self._name, room), each))
         if not new:
             return
-        expect = {(event.scope, event.stream): self._versions.get((event.scope, event.stream), 0) for event in new}
+        expect = {(event.scope, event.stream): self._versions[event.scope, event.stream] for event in new}
         try:
             self._store.append(Batch(self._clock(), ACTOR, tuple(new)), expect)
-        except JournalConflict as error:
-            raise AgentTaken(agent=self._name) from error
+        except JournalConflict:
+            # Somebody else's record, or one of ours that nobody had confirmed.
+            self.reload()
+            raise
         for made in new:
-            stream = (made.scope, made.stream)
-            self._versions[stream] = self._versions.get(stream, 0) + 1
+            self._versions[made.scope, made.stream] += 1
         self.agent = agent
         self._places |= places
 
     def _new(self, stream: Stream, event: FleetEvent) -> NewEvent:
         return NewEvent(*stream, *codec.encode(event), meaning=event)
 
-    def _find(self, stream: Stream) -> Content | None:
+    def _find(self, stream: Stream) -> tuple[int, Content | None]:
+        """The version of a stream, and what stands there."""
         document = self._store.find(stream)
         if document is None:
-            return None
+            return 0, None
         if not isinstance(document.content, Agent | Place):
             raise UnsupportedDocument(scope=document.scope, path=document.path, why=document.why or "it was erased")
-        self._versions[stream] = document.version
-        return document.content
+        return document.version, document.content

@@ -415,6 +415,9 @@ class Listener:
             return f"not fetched, because the homeserver refuses it with {error.status}"
         except (StrangeHomeserver, HomeserverBusy):
             return "not fetched, because the homeserver does not give it"
+        except HomeserverUnavailable:
+            self._client.whoami()  # it is there, so it is this file that does not come, and nothing else waits for that
+            return "not fetched, because the homeserver does not give it in time"
         return files.put(into.getvalue())
 
 

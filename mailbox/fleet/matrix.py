@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, Final, Literal, NoReturn
+from typing import Any, BinaryIO, Final, Literal, NoReturn, TypeGuard
 from urllib.parse import quote
 
 import attrs
@@ -46,9 +47,14 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 #: A homeserver that wants to be asked less often is waited for so often, and so long in all.
 _ATTEMPTS: Final = 8
 _PATIENCE_S: Final = 30.0
+#: Longer than anybody waits; digits without end are no number.
+_WAIT_MAX_MS: Final = 86_400_000
 _SAID_MAX: Final = 200
+#: A file whose upload is not finished is waited for so long; anybody may name one that never will be.
+_UPLOAD_MS: Final = 1_000
 #: Processes begin at so many different places; it is also the longest wait in milliseconds, should anybody wait.
 _BEGINNINGS: Final = 10_000
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _API: Final = "/_matrix/client/v3"
 _NOTHING: Final[Mapping[str, Any]] = {"types": []}
 
@@ -178,7 +184,7 @@ class Matrix:
         events, start, end = answer.get("chunk"), answer.get("start"), answer.get("end")
         if not isinstance(events, list) or len(events) > limit:
             self.strange(f"a page of at most {limit} events is none")
-        if not all(each is None or (isinstance(each, str) and each) for each in (start, end)):
+        if not all(each is None or _is_text(each) for each in (start, end)):
             self.strange("a place in a room is no text")
         return Page(tuple(events), start, end)
 
@@ -268,7 +274,7 @@ class Matrix:
     def _download(self, path: str, into: BinaryIO, limit_bytes: int) -> bool:
         size = 0
         try:
-            with self._http.stream("GET", self.url + path) as answer:
+            with self._http.stream("GET", self.url + path, params={"timeout_ms": str(_UPLOAD_MS)}) as answer:
                 if answer.status_code != httpx.codes.OK:
                     self._read(answer.status_code, self._body(answer, self._deadline(0)), "a file")
                     self.strange(f"status {answer.status_code} for a file")
@@ -364,7 +370,7 @@ class Matrix:
 
     def _text(self, answer: Mapping[str, Any], key: str) -> str:
         value = answer.get(key)
-        if not isinstance(value, str) or not value:
+        if not _is_text(value):
             self.strange(f"no {key}")
         return value
 
@@ -392,6 +398,11 @@ def _parsed(body: bytes) -> Any:
         return None
 
 
+def _is_text(value: Any) -> TypeGuard[str]:
+    """Something that can be given back as it came, which half a surrogate pair cannot."""
+    return isinstance(value, str) and value != "" and not _SURROGATE.search(value)
+
+
 def _has_reason(body: bytes) -> bool:
     """A homeserver says why; the 404 of what stands before one, or in its place, is about no event and no room."""
     flat = _parsed(body)
@@ -403,8 +414,10 @@ def _wait_s(body: bytes, header: str | None) -> float:
     flat = _parsed(body)
     wait_ms = flat.get("retry_after_ms") if isinstance(flat, dict) else None
     if type(wait_ms) is int and wait_ms >= 0:
-        return wait_ms / 1000
-    return float(header) if header is not None and header.isascii() and header.isdigit() else 1.0
+        return min(wait_ms, _WAIT_MAX_MS) / 1000
+    if header is None or not header.isascii() or not header.isdigit():
+        return 1.0
+    return min(float(header), _WAIT_MAX_MS / 1000)
 
 
 def _why(error: Exception) -> str:

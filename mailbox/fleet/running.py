@@ -19,8 +19,8 @@ import portalocker
 from fencepost.journal.errors import FencepostError
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
-from fencepost.mailbox.errors import AgentTaken, FilesFailed
-from fencepost.mailbox.fleet import codex, credentials, pi
+from fencepost.mailbox.errors import AgentTaken, FilesFailed, UnreadyAgent
+from fencepost.mailbox.fleet import codex, credentials, holder, pi
 from fencepost.mailbox.fleet.config import AgentRule, Fleet, Runtime
 from fencepost.mailbox.fleet.controller import Controller
 from fencepost.mailbox.fleet.engine import Engine, Matcher
@@ -119,6 +119,7 @@ def run(
     permits = Permits(fleet.permits)
     starved: list[AgentRule] = []
     with contextlib.ExitStack() as stack:
+        holds: list[Callable[[], None]] = []
         fed: list[tuple[AgentRule, Troubles, Controller]] = []
         for agent in fleet.agents:
             if agent.enabled:
@@ -126,9 +127,12 @@ def run(
                 tell = functools.partial(_say_of, agent, say)
                 troubles = Troubles(Path(folder), tell)
                 controller = _controller(
-                    fleet, agent, folder, store, mounts(agent), permits, environ, troubles, tell, stack
+                    fleet, agent, folder, store, mounts(agent), permits, environ, troubles, tell, holds, stack
                 )
                 fed.append((agent, troubles, controller))
+        for hold in holds:  # only now, as none is begun with where one cannot be
+            hold()
+        _miss(fleet, store, say)
         _introduce([agent for agent, _, _ in fed], say)
 
         def feed(agent: AgentRule, troubles: Troubles, controller: Controller) -> None:
@@ -159,6 +163,18 @@ def run(
 
 def _say_of(agent: AgentRule, say: Callable[[str], None], text: str) -> None:
     say(f"{agent.name}: {text}")
+
+
+def _miss(fleet: Fleet, store: Store, say: Callable[[str], None]) -> None:
+    """Who was fed here, is described no more, and has something in hand."""
+    described = {agent.name for agent in fleet.agents}
+    for name in sorted(each.name for each in Path(fleet.state).glob("*/") if each.name not in described):
+        delivery = Ledger(store, name).agent.delivery
+        if delivery is not None:
+            say(
+                f"{name}: nothing describes it any more, and delivery {delivery.id} is in hand for it: an agent under"
+                " another name is another one, so describe it under this one until that is done"
+            )
 
 
 def _introduce(agents: Sequence[AgentRule], say: Callable[[str], None]) -> None:
@@ -193,11 +209,17 @@ def _controller(
     environ: Mapping[str, str],
     troubles: Troubles,
     say: Callable[[str], None],
+    holds: list[Callable[[], None]],
     stack: contextlib.ExitStack,
 ) -> Controller:
     client = stack.enter_context(contextlib.closing(Matrix(fleet.homeserver, credentials.of(agent, environ))))
     start, matcher = _engine(agent, folder, environ)
     ledger = Ledger(store, agent.name)
+    had = ledger.agent
+    if had.history is not None and had.runtime not in (None, agent.runtime.value):
+        why = f"its session {had.session} is one of {had.runtime}"
+        raise UnreadyAgent(agent=agent.name, why=f"{why}, and `fencepost fleet release --new-session` begins another")
+    holds.append(lambda: ledger.hold(holder.of(Path(folder)), agent.runtime.value))
     return Controller(
         agent,
         fleet.limits,

@@ -64,6 +64,11 @@ class Troubles:
         self._rooms: dict[str, Trouble] = {}
         self._keep()
 
+    def stand(self) -> bool:
+        """Something is not in order, beyond single rooms."""
+        with self._lock:
+            return bool(self._standing)
+
     def begin(self, about: str, what: str) -> None:
         """This is not in order, in place of what was not in order about the same before."""
         with self._lock:

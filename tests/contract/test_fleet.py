@@ -5,6 +5,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -452,3 +453,24 @@ def test_mail_for_an_agent_can_be_found_again(shell):
     assert "chef (pi in session s-1): not running, 0 deliveries, 1 of mail waiting\n" in shown
     (agent,) = json.loads(shell.run("fleet", "status", "--json").out)["agents"]
     assert 1 == agent["waiting"]
+
+
+def test_an_agent_is_fed_with_one_state_folder_and_as_one_program(shell):
+    """Another folder, or another program for its session, is refused until an operator says otherwise."""
+    agent = AGENT | {"runtime": "pi", "program": [sys.executable, "-c", PI]}
+    described(shell, agent)
+    said_until(shell, "homeserver_unavailable")
+    shutil.rmtree(shell.here / "fleet-state")
+    refused = shell.run("fleet", "run")
+    assert 1 == refused.status
+    assert "[agent_elsewhere]" in refused.err
+    assert "fencepost fleet release chef" in refused.err
+    assert "Released chef" in shell.run("fleet", "release", "chef").out
+    said_until(shell, "homeserver_unavailable")
+    described(shell, agent | {"runtime": "codex"})
+    refused = shell.run("fleet", "run")
+    assert 1 == refused.status
+    assert "its session s-1 is one of pi" in refused.err
+    assert "in a new session" in shell.run("fleet", "release", "chef", "--new-session").out
+
+    assert "[homeserver_unavailable]" in said_until(shell, "homeserver_unavailable")[1]

@@ -65,6 +65,9 @@ EVENTS = {
     "annotations.redacted": {"schema": 1, "entries": [{"path": f"messages/{ID}", "about": "s", "about_turn": None}]},
     "redaction.recorded": {"schema": 1, "path": f"messages/{ID}", "count": 1, "reason": None},
     "agent.bound": {"schema": 1, "session": "s-1", "history": "/home/pat/s-1.jsonl"},
+    "agent.held": {"schema": 1, "holder": "box:/srv/fleet-state/chef 6f1d", "runtime": "codex"},
+    "agent.released": {"schema": 1},
+    "agent.unbound": {"schema": 1},
     "room.found": {"schema": 1, "rule": "#kitchen:example.org", "room": "!r"},
     "delivery.saved": {
         "schema": 1,

@@ -159,6 +159,9 @@ def event_of(kind, moment=near_moments, session=sessions, letter=few_letters, sa
             events.TurnsRedacted, st.lists(counts, max_size=3).map(tuple), st.none() | said
         ),
         events.AgentBound: st.builds(events.AgentBound, session, said),
+        events.AgentHeld: st.builds(events.AgentHeld, said, said),
+        events.AgentReleased: st.builds(events.AgentReleased),
+        events.AgentUnbound: st.builds(events.AgentUnbound),
         events.RoomFound: st.builds(events.RoomFound, said, session),
         events.DeliverySaved: st.builds(
             events.DeliverySaved,

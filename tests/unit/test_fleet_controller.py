@@ -1,16 +1,27 @@
 """The controller of an agent, with a program and rooms of the test's own: it may end at every record, and goes on."""
 
 import json
+import os
 import threading
+import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+from fencepost.journal.errors import JournalBusy, JournalUnavailable
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.confirmation import Stage
-from fencepost.mailbox.errors import AgentTaken, EngineFailed, EngineRefused, NativeHistoryLost
-from fencepost.mailbox.events import RoomOpened, RoomRead
+from fencepost.mailbox.errors import (
+    AgentElsewhere,
+    AgentTaken,
+    EngineFailed,
+    EngineNotStarted,
+    EngineRefused,
+    NativeHistoryLost,
+)
+from fencepost.mailbox.events import AgentReleased, AgentUnbound, RoomOpened, RoomRead
 from fencepost.mailbox.fleet import deliveries
 from fencepost.mailbox.fleet.config import AgentRule, Limits, Runtime
 from fencepost.mailbox.fleet.controller import Controller
@@ -18,11 +29,13 @@ from fencepost.mailbox.fleet.engine import Bound, Entry
 from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.found import Found, Happening, Unread, What
 from fencepost.mailbox.fleet.ledger import Ledger
+from fencepost.mailbox.fleet.mail import waiting
 from fencepost.mailbox.fleet.permits import Permits
 from fencepost.mailbox.fleet.policy import Grant, RoomRule, Wake
-from fencepost.mailbox.fleet.said import Kind, RoomFacts, Said
+from fencepost.mailbox.fleet.said import Kind, Media, RoomFacts, Said
 from fencepost.mailbox.fleet.troubles import Troubles, standing
 from fencepost.mailbox.store.opening import memory_store
+from fencepost.mailbox.views import LIMIT_MAX
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 ROOM, ME, ANN = "!kitchen", "@me:example.org", "@ann:example.org"
@@ -39,10 +52,20 @@ class Rooms:
     def __init__(self):
         self.said = []
         self.unheard = {}
+        self.fetched = []
 
-    def says(self, body, kind=Kind.MESSAGE, sender=ANN):
+    def says(self, body, kind=Kind.MESSAGE, sender=ANN, media=None):
         number = len(self.said) + 1
-        self.said.append(Said(ROOM, f"${number}", sender, NOON + timedelta(minutes=number), kind, body))
+        at = NOON + timedelta(minutes=number)
+        self.said.append(Said(ROOM, f"${number}", sender, at, kind, body, media=media))
+
+    def fetch(self, media, limit_bytes, files):
+        self.fetched.append(media.url)
+        self.while_fetching()
+        return "not fetched, because it is not there"
+
+    def while_fetching(self):
+        """What a test wants to happen."""
 
     def ring(self, timeout_s):
         threading.Event().wait(min(timeout_s, 0.01))
@@ -69,13 +92,15 @@ class Rooms:
 class Engine:
     """A program that writes down what it is given at once, later, or never; its history is a file."""
 
-    def __init__(self, history, moods):
-        self.history, self.moods = history, moods
+    def __init__(self, history, moods, session):
+        self.history, self.moods, self.session = history, moods, session
         self.ended = False
         self.held = []
 
     def begin(self, bound):
-        return bound if bound is not None and self.history.exists() else Bound("s-1", str(self.history))
+        if self.moods[:1] == ["does not begin"]:
+            raise EngineNotStarted(program="it", why=self.moods.pop(0))
+        return bound if bound is not None and Path(bound.history).exists() else Bound(self.session, str(self.history))
 
     def idle(self):
         return True
@@ -120,28 +145,32 @@ class Place:
         self.store = memory_store()
         self.rooms = Rooms()
         self.history = folder / "history.jsonl"
+        self.session = "s-1"  # of the next run, where it begins one
         self.moods = []
         self.told = []
         self.engines = []
         self.mounts = [Mount("user:me", "/user")]
+        self.permits = Permits(1)
 
-    def controller(self, **limits):
-        rule = AgentRule("chef", ME, ANN, Runtime.PI, str(self.folder), (self.rooms.rule,))
+    def controller(self, holder="here", runtime=Runtime.PI, **limits):
+        rule = AgentRule("chef", ME, ANN, runtime, str(self.folder), (self.rooms.rule,))
+        ledger = Ledger(self.store, "chef")
+        ledger.hold(holder, runtime.value)
 
         def start():
-            self.engines.append(Engine(self.history, self.moods))
+            self.engines.append(Engine(self.history, self.moods, self.session))
             return self.engines[-1]
 
         return Controller(
             rule,
             Limits(**limits),
-            ledger=Ledger(self.store, "chef"),
+            ledger=ledger,
             box=Mailbox(self.store, self.mounts),
             listener=self.rooms,
             start=start,
             matcher=entry,
             files=Files(str(self.folder / "files")),
-            permits=Permits(1),
+            permits=self.permits,
             troubles=Troubles(self.folder, self.told.append),
             say=self.told.append,
         )
@@ -154,6 +183,8 @@ class Place:
         for _ in range(STEPS_MAX):
             try:
                 controller.step()
+            except EngineRefused:
+                pass
             except EngineFailed:
                 controller._end_engine()
             ledger = Ledger(self.store, "chef")
@@ -170,6 +201,11 @@ class Place:
 def step_on(controller):
     for _ in range(STEPS_MAX):
         controller.step()
+
+
+def try_on(controller):
+    for _ in range(STEPS_MAX):
+        controller._try()
 
 
 @pytest.fixture
@@ -257,14 +293,112 @@ def test_a_history_that_is_gone_decides_nothing(place):
 
 
 def test_another_controller_ends_this_one(place):
-    """Whoever finds that somebody else has recorded something stops, and has changed nothing."""
-    first, second = place.controller(), place.controller()
+    """Whoever finds that another one has the agent stops before it hands over anything, and has changed nothing."""
+    first = place.controller()
     place.rooms.says("one")
+    while Ledger(place.store, "chef").agent.stage is not Stage.SAVED:
+        first.step()
+    Ledger(place.store, "chef").record(AgentReleased())
+    second = place.controller("there")
     place.until_delivered(second)
 
     with pytest.raises(AgentTaken):
-        step_on(first)
+        try_on(first)
     assert 1 == len(place.entries())
+
+
+def test_an_agent_is_fed_with_one_state_folder(place):
+    """What was given with another one may still get into the history; only an operator knows that it cannot."""
+    place.rooms.says("one")
+    place.moods.append("is late")
+    first = place.controller()
+    while Ledger(place.store, "chef").agent.stage is not Stage.SUBMITTED:
+        first.step()
+
+    with pytest.raises(AgentElsewhere, match="fencepost fleet release chef"):
+        place.controller("there")
+    place.controller("here")
+    first.step()
+    place.until_delivered(place.controller("here"))
+    assert 1 == len(place.entries())
+    Ledger(place.store, "chef").record(AgentReleased())
+    place.controller("there")
+
+
+def test_a_record_of_ours_that_came_late_is_no_other_controller(place):
+    """A database that was away may do in the end what nobody has confirmed: it is looked at, and gone on from."""
+    controller = place.controller()
+    place.rooms.says("one")
+    append, late = place.store.append, []
+
+    def stalls(*args, **options):
+        if not late:
+            late.append((args, options))
+            raise JournalUnavailable(path="/", why="stalled")
+        place.store.append = append
+        append(*late[0][0], **late[0][1])
+        append(*args, **options)
+
+    controller.step()
+    place.store.append = stalls
+    for _ in range(20):
+        controller._try()
+
+    assert place.store.append == append
+    assert 1 == len(place.entries())
+    assert [] == standing(place.folder)
+
+
+def test_what_was_lost_with_a_history_goes_into_a_new_session(place):
+    """An operator says so; what was in hand is handed over there, and mail follows."""
+    place.rooms.says("one")
+    place.until_delivered(place.controller())
+    place.moods.append("fails")
+    place.rooms.says("two")
+    controller = place.controller()
+    with pytest.raises(EngineFailed):
+        step_on(controller)
+    place.history.write_text("")
+    with pytest.raises(NativeHistoryLost, match="fencepost fleet release AGENT --new-session"):
+        place.controller().step()
+    Ledger(place.store, "chef").record(AgentReleased(), AgentUnbound())
+    place.session, place.history = "s-2", place.folder / "another.jsonl"
+    place.until_delivered(place.controller("there"))
+
+    assert "| two\n" in place.entries()[0]["text"]
+    assert "s-2" == Ledger(place.store, "chef").agent.session
+    assert {"s-1", "s-2"} == Mailbox(place.store, place.mounts).audience("s-2")
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [JournalBusy(path="/.lock", waited_ms=5, holder="process 7"), JournalUnavailable(path="/", why="I/O error")],
+    ids=["locked", "away"],
+)
+def test_a_store_that_is_away_for_a_while_ends_nothing(place, fails):
+    """Neither what the program does nor the feeding: what is known stands, and all goes on when it is back."""
+    place.rooms.says("one")
+    controller = place.controller()
+    place.until_delivered(controller)
+    append, find = place.store.append, place.store.find
+
+    def away(*_, **__):
+        raise fails
+
+    place.store.append = place.store.find = away
+    place.rooms.says("two")
+    for _ in range(3):
+        assert controller._try() is None
+    assert str(fails) in standing(place.folder)[0].what
+    place.store.append = append
+    assert controller._try() is None  # it can be written, and not yet be read
+    place.store.find = find
+    for _ in range(20):
+        controller._try()
+
+    assert 2 == len(place.entries())
+    assert [False] == [engine.ended for engine in place.engines]
+    assert [] == standing(place.folder)
 
 
 def test_what_is_passed_over_is_read_on_without_a_delivery(place):
@@ -304,6 +438,52 @@ def test_mail_is_accepted_only_when_it_is_proven(place):
     assert [sent.message.id] == [each.message.id for each in box.list(session="s-1").items]
 
 
+def test_mail_follows_an_agent_into_another_session(place):
+    """A program forgets a session that never had a turn; what was sent to it is for the one in its place."""
+    place.controller().step()
+    assert "s-1" == Ledger(place.store, "chef").agent.session
+    box = Mailbox(place.store, place.mounts)
+    sent = box.send("urgent", conversation="s-1", delivery="wake")
+    place.session = "s-2"
+    controller = place.controller()
+    for _ in range(20):
+        controller.step()
+
+    assert "s-2" == Ledger(place.store, "chef").agent.session
+    assert "| urgent\n" in place.entries()[0]["text"]
+    assert box.view(sent.message.id).receipt.message.wake_accepted
+
+
+def test_mail_that_was_saved_for_another_session_is_accepted_for_it(place):
+    """It is reserved in that one's name, and is not delivered again when that runs out."""
+    place.moods.append("does not begin")
+    box = Mailbox(place.store, place.mounts)
+    controller = place.controller()
+    with pytest.raises(EngineNotStarted):
+        controller.step()
+    sent = box.send("urgent", delivery="wake")
+    while Ledger(place.store, "chef").agent.stage is not Stage.SAVED:
+        controller.step()
+    place.session = "s-2"
+    controller = place.controller()
+    for _ in range(20):
+        controller.step()
+
+    assert "s-2" == Ledger(place.store, "chef").agent.session
+    assert 1 == len(place.entries())
+    assert box.view(sent.message.id).receipt.message.wake_accepted
+
+
+def test_mail_that_wakes_is_found_behind_any_that_does_not(place):
+    """However much is unread that wakes nobody, and is older."""
+    box = Mailbox(place.store, place.mounts)
+    for number in range(LIMIT_MAX + 1):
+        box.send(f"news {number}")
+    sent = box.send("the soup burns", delivery="wake")
+
+    assert [sent.message.id] == [each.id for each in waiting(box, "s-1")]
+
+
 def test_what_is_too_large_is_in_files_before_it_is_saved(place):
     """Whoever reads the list finds every file that it names."""
     body = "x" * 5_000
@@ -315,6 +495,107 @@ def test_what_is_too_large_is_in_files_before_it_is_saved(place):
     assert [body] == [path.read_text() for path in files]
     assert str(files[0]) in text
     assert body not in text
+
+
+@pytest.mark.parametrize("mood", ["refuses", "fails", "does not begin"])
+def test_who_cannot_work_keeps_no_permit(place, mood):
+    """Whatever the program fails at: others work meanwhile, and it asks for one again."""
+    place.rooms.says("one")
+    controller = place.controller()
+    while Ledger(place.store, "chef").agent.stage is not Stage.SAVED:
+        controller.step()
+    if mood == "does not begin":
+        controller._end_engine()
+    place.moods.append(mood)
+
+    assert controller._try() is None
+    assert place.permits.take("another")
+    for _ in range(5):
+        controller._try()
+    assert [] == place.entries()
+    place.permits.give_back("another")
+    place.until_delivered(controller)
+
+
+def test_a_turn_keeps_its_permit_while_the_store_is_away(place):
+    """The agent works, whether that can be recorded or not."""
+    place.rooms.says("one")
+    place.moods.append("is late")
+    controller = place.controller()
+    while Ledger(place.store, "chef").agent.stage is not Stage.SUBMITTED:
+        controller.step()
+    controller._ledger.record = lambda *_, **__: (_ for _ in ()).throw(JournalUnavailable(path="/", why="I/O error"))
+    for _ in range(3):
+        controller._try()
+
+    assert "I/O error" in str(place.told)
+    assert not place.permits.take("another")
+
+
+def test_a_program_that_keeps_failing_is_asked_ever_less_often(place):
+    """However it fails; only what is proven begins anew."""
+    place.moods += ["fails", "refuses"] * 3
+    place.rooms.says("one")
+    controller = place.controller()
+    stop, pauses = threading.Event(), []
+
+    def wait(seconds):
+        if seconds >= 1:
+            pauses.append(seconds)
+        return threading.Event().wait(0.01)
+
+    stop.wait = wait
+    thread = threading.Thread(target=controller.run, args=(stop,), daemon=True)
+    thread.start()
+    while not place.entries():
+        time.sleep(0.01)
+    stop.set()
+    thread.join(10)
+
+    assert [2, 4, 8, 16, 32, 60] == pauses
+
+
+def test_an_ear_that_breaks_is_told_of(place):
+    """Whatever it breaks at: an agent that hears nothing must not look as if nothing were said."""
+    controller = place.controller()
+    place.rooms.ring = None
+
+    with pytest.raises(TypeError):
+        controller.run(threading.Event())
+
+
+def test_whoever_fetches_a_file_keeps_no_permit_for_it(place):
+    """However long that takes; and while a permit is waited for, it is not fetched again."""
+    place.rooms.says("see", kind=Kind.MEDIA, media=Media("mxc://x/y", "y", None, None))
+    place.rooms.while_fetching = lambda: free.append(place.permits.take("another"))
+    free = []
+    controller = place.controller()
+    for _ in range(5):
+        controller.step()
+    assert [True] == free
+    place.permits.give_back("another")
+    place.until_delivered(controller)
+
+    assert ["mxc://x/y"] == place.rooms.fetched
+    assert "not fetched, because it is not there" in place.entries()[0]["text"]
+
+
+def test_files_of_what_is_in_hand_are_there_when_it_is_handed_over(place):
+    """However long it was in hand, and for as long again from then on."""
+    place.rooms.says("x" * 5_000)
+    place.moods.append("fails")
+    controller = place.controller(inline_bytes=1_024, files_days=1)
+    while Ledger(place.store, "chef").agent.stage is not Stage.SUBMITTED:
+        controller._try()
+    files = [path for path in (place.folder / "files").rglob("*") if path.is_file()]
+    for path in files:
+        os.utime(path, (0, 0))
+    controller = place.controller(inline_bytes=1_024, files_days=1)
+    for _ in range(10):
+        controller._try()
+
+    assert 1 == len(place.entries())
+    assert all(path.exists() and path.stat().st_mtime > time.time() - 60 for path in files)
 
 
 def test_a_program_that_is_busy_is_told_of_once(place):

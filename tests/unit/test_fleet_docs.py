@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from fencepost.mailbox.confirmation import MOVES, Stage
-from fencepost.mailbox.events import RoomFound
+from fencepost.mailbox.events import AgentHeld, AgentReleased, RoomFound
 from fencepost.mailbox.fleet import config
 from fencepost.mailbox.fleet.policy import Grant, RoomRule
 from fencepost.mailbox.fleet.rules import Rule
@@ -18,12 +18,12 @@ _BEGIN, _END = "<!-- machine -->\n", "<!-- /machine -->"
 
 
 def machine():
-    """The diagram of the table.  What moves nothing but the rooms of an agent is left out."""
+    """The diagram of the table.  What is about the rooms of an agent, or who feeds it, is left out."""
     moves = [
         f"    {stage.value} --> {to.value}: {event.__name__}"
         for stage, row in MOVES.items()
         for event, to in row.items()
-        if event is not RoomFound
+        if event not in (RoomFound, AgentHeld, AgentReleased)
     ]
     return "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {Stage.IDLE.value}", *moves, "```", ""])
 

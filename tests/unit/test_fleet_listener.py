@@ -3,13 +3,15 @@
 import httpx
 import pytest
 
-from fencepost.mailbox.errors import AccessTokenOfAnother, HomeserverUnavailable, StrangeHomeserver
+from fencepost.mailbox.errors import AccessTokenOfAnother, HomeserverBusy, HomeserverUnavailable, StrangeHomeserver
 from fencepost.mailbox.events import RoomClosed, RoomOpened
 from fencepost.mailbox.fleet.credentials import Credentials
+from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.found import What
 from fencepost.mailbox.fleet.listener import Listener
 from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.policy import RoomRule
+from fencepost.mailbox.fleet.said import Media
 from fencepost.mailbox.rooms import after
 from fencepost.mailbox.times import EPOCH
 
@@ -102,3 +104,45 @@ def test_an_invitation_that_is_taken_back_is_none():
 
     assert "join" not in homeserver.asked
     assert ["nobody has invited it"] == [str(each).rpartition("and ")[2] for each in found.happenings]
+
+
+@pytest.mark.parametrize("gives", [httpx.Response(504, json={"errcode": "M_NOT_YET_UPLOADED"}), httpx.Response(502)])
+def test_a_file_that_does_not_come_keeps_nobody_from_the_words(gives, tmp_path):
+    """Where the homeserver answers otherwise; where it does not, the file is asked for again with the rest."""
+    homeserver = Homeserver(whoami={"user_id": ME}, never=gives)
+    media, files = Media("mxc://test.local/never", "x.bin", None, None), Files(str(tmp_path))
+
+    assert homeserver.listener.fetch(media, 9, files) == "not fetched, because the homeserver does not give it in time"
+    assert 2_000 >= int(homeserver.params[0]["timeout_ms"])
+    del homeserver.answers["whoami"]
+    with pytest.raises(HomeserverUnavailable):
+        homeserver.listener.fetch(media, 9, files)
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        httpx.Response(429, headers={"Retry-After": "9" * 400}),
+        httpx.Response(429, json={"retry_after_ms": 10**400}),
+    ],
+    ids=["header", "body"],
+)
+def test_a_wait_that_nobody_can_wait_for_is_one_that_is_too_long(busy):
+    """However many digits it has."""
+    homeserver = Homeserver(sync=busy)
+
+    with pytest.raises(HomeserverBusy):
+        homeserver.listener.ring(0)
+
+
+def test_a_cursor_that_cannot_be_given_back_is_not_kept():
+    """The one before it is asked with again."""
+    homeserver = Homeserver(sync={"next_batch": "s1"})
+    homeserver.listener.ring(0)
+    homeserver.answers["sync"] = httpx.Response(200, content=b'{"next_batch": "s2\\ud800"}')
+    with pytest.raises(StrangeHomeserver):
+        homeserver.listener.ring(0)
+    homeserver.answers["sync"] = {"next_batch": "s2"}
+    homeserver.listener.ring(0)
+
+    assert [None, "s1", "s1"] == [each.get("since") for each in homeserver.params]
