@@ -245,12 +245,18 @@ class Listener:
             place = self._resync(room, place, "what was read of it is not there", happenings)
             late = []
         try:
-            return reading.forward(self._client, room, place, self._user, late)
+            return self._behind(room, place, late)
         except HomeserverRefused as error:
             if error.status != 400:
                 raise
             place = self._resync(room, place, "the homeserver does not know the place", happenings)
-            return reading.forward(self._client, room, place, self._user)
+            return self._behind(room, place)
+
+    def _behind(self, room: str, place: Place, late: Iterable[Said] = ()) -> Stretch:
+        """What is unread behind a place, unless it was found to be the last."""
+        if not place.open:
+            return Stretch((), ((0, place.token),), hears=False)
+        return reading.forward(self._client, room, place, self._user, late)
 
     def _before(self, room: str, place: Place) -> list[Said] | None:
         """What came late; None where the history is not what it was."""

@@ -15,7 +15,7 @@ If nothing there is remembered, the history is not what it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ _PAGES_MAX: Final = 50
 assert PAGE + HELD_MAX + BEFORE < REMEMBERED_MAX
 _TICK: Final = timedelta(milliseconds=1)
 _OUT: Final = ("leave", "ban")
+_ENCRYPTED: Final = "it is encrypted"
 
 
 @attrs.frozen
@@ -64,14 +65,14 @@ class Stretch:
 def opening(client: Matrix, room: str, now: datetime) -> tuple[RoomOpened, RoomRead]:
     """Hear a room from its present end on.  Its last event is remembered, as the one that is not for the agent."""
     page = client.messages(room, "b", None, BEFORE)
-    newest = next((said for said in _interpreted(room, page.events)), None)
-    if newest is None:
+    before = list(_interpreted(room, page.events))
+    if not before:
         token = _start(client, page)
         return RoomOpened(token, now), RoomRead(token, ())
-    _, token = client.token_around(room, newest.event)
+    _, token = client.token_around(room, before[0].event)
     return (
-        RoomOpened(token, min(newest.at + _TICK, now)),
-        RoomRead(token, (), (Passed(newest.event, "said before the agent heard the room"),)),
+        RoomOpened(token, min(max(said.at for said in before) + _TICK, now)),  # some may be said by a wrong clock
+        RoomRead(token, (), (Passed(before[0].event, "said before the agent heard the room"),)),
     )
 
 
@@ -125,10 +126,8 @@ def from_last_words(client: Matrix, room: str, place: Place, user: str) -> Stret
     turns = (joins(event, user) for event in events if joins(event, user) or leaves(event, user))
     reader = _Reader(room, place, user, inside=known is not None or not next(turns, False))
     # What stands before the first that is remembered was said before the agent heard the room.
-    for event in events[known or 0 :]:
-        said = interpret(room, event)
-        if known is not None or limited or said is None or said.at >= place.since:
-            reader.hear_last(event)
+    for event in events[_heard(room, events, place) if known is None and not limited else known or 0 :]:
+        reader.hear_last(event)
     stretch = reader.gone()
     lost = "some of what was said before the agent had to leave cannot be read any more"
     return attrs.evolve(stretch, notes=stretch.notes + ((lost,) if limited and known is None else ()))
@@ -141,8 +140,8 @@ def resync(client: Matrix, room: str, place: Place, user: str, why: str) -> tupl
     Returns:
         What has become of the place, and what may be lost by it.
     """
-    remembered, token, oldest = frozenset(place.remembered), None, None
-    end, inside = place.token, True
+    remembered, token, oldest, older = frozenset(place.remembered), None, None, list[Said]()
+    end, inside, encrypting = place.token, True, False
     for number in range(_PAGES_MAX):
         page = client.messages(room, "b", token, PAGE)
         end = _start(client, page) if number == 0 else end
@@ -152,23 +151,32 @@ def resync(client: Matrix, room: str, place: Place, user: str, why: str) -> tupl
                 continue
             if said.event in remembered:
                 return (RoomResynced(client.token_around(room, said.event)[1], why),), None
-            if said.at < place.since:
-                behind = client.token_around(room, said.event)[1]
-                passed = (Passed(said.event, "said before the agent heard the room"),)
-                return _unless_forgotten(
-                    client, room, place, (RoomResynced(behind, why), RoomRead(behind, (), passed)), end
-                )
+            encrypting = encrypting or encrypts(event)
             # What stands between a time out of the room that is not there any more and coming in is not for the agent.
             inside = leaves(event, user) or (inside and not joins(event, user))
-            oldest = said if inside else oldest
-        if page.end is None or page.end == token:
+            if said.at < place.since:
+                older.append(said)
+            elif inside:  # what seemed older was said by a wrong clock
+                oldest, older = said, []
+        if len(older) >= PAGE or page.end is None or page.end == token:
             break
         token = page.end
-    if oldest is None:
-        return (RoomResynced(end, why),), "what was said since cannot be read any more"
-    begin = client.token_around(room, oldest.event)[0]
-    events, _ = _unless_forgotten(client, room, place, (RoomResynced(begin, why),), end)
-    return events, "what was said before the oldest event that is left cannot be read any more"
+    lost = None
+    if older:
+        behind = client.token_around(room, older[0].event)[1]
+        passed = (Passed(older[0].event, "said before the agent heard the room"),)
+        events, lost = _unless_forgotten(
+            client, room, place, (RoomResynced(behind, why), RoomRead(behind, (), passed)), end
+        )
+    elif oldest is None:
+        events, lost = (RoomResynced(end, why),), "what was said since cannot be read any more"
+    else:
+        begin = client.token_around(room, oldest.event)[0]
+        events, _ = _unless_forgotten(client, room, place, (RoomResynced(begin, why),), end)
+        lost = "what was said before the oldest event that is left cannot be read any more"
+    if not encrypting and client.state(room, "m.room.encryption") is not None:  # by an event that is gone
+        events = (*events, RoomClosed(_ENCRYPTED))
+    return events, lost
 
 
 def _unless_forgotten(
@@ -201,6 +209,7 @@ class _Reader:
         self._events: list[RoomEvent] = []
         self._notes: list[str] = []
         self._inside = inside
+        self._encrypted = False
         self._more = False
         self._why = "the agent is not in it"
         for said in late:
@@ -243,10 +252,11 @@ class _Reader:
         if said is None:
             self._notes.append("the homeserver gave an event that is none, and nobody can read it")
             return True
+        self._encrypted = self._encrypted or encrypts(event)
         if not self._inside:
-            return not joins(event, self._user)
-        if encrypts(event):
-            self._leave("it is encrypted")
+            return self._encrypted or not joins(event, self._user)
+        if self._encrypted:
+            self._leave(_ENCRYPTED)
             return False
         if said.membership is not None and said.membership[0] == self._user and said.membership[1] in _OUT:
             self._leave(_left(said))
@@ -256,9 +266,12 @@ class _Reader:
 
     def hear_last(self, event: Any) -> None:
         """Take in an event of a room that cannot be read on its own; where the agent was away, go on behind that."""
-        if joins(event, self._user):
+        self._encrypted = self._encrypted or encrypts(event)
+        if self._encrypted:
+            self._inside, self._why = False, _ENCRYPTED if self._inside else self._why
+        elif joins(event, self._user):
             self._inside = True
-        elif self._inside and not encrypts(event):
+        elif self._inside:
             said = interpret(self._room, event)
             if said is not None and (said.membership is None or said.membership[0] != self._user):
                 self._take(said)
@@ -319,6 +332,12 @@ def _left(said: Said) -> str:
         if said.sender == user
         else "the agent was put out"
     )
+
+
+def _heard(room: str, events: Sequence[Any], place: Place) -> int:
+    """How many were said before the agent heard the room; what seems older behind these was said by a wrong clock."""
+    told = (interpret(room, event) for event in events)
+    return next((n for n, said in enumerate(told) if said is not None and said.at >= place.since), len(events))
 
 
 def _id(room: str, event: Any) -> str | None:

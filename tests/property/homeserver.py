@@ -30,7 +30,7 @@ class Model:
 
     def __init__(self):
         self.rooms = {}
-        self.inside, self.banned, self.invited, self.been = set(), set(), set(), set()
+        self.inside, self.banned, self.invited, self.been, self.encrypted = set(), set(), set(), set(), set()
         self.down, self.busy, self.empty_pages = False, 0, False
         self.waited = 0.0
         self.numbers = itertools.count(1)
@@ -39,7 +39,7 @@ class Model:
 
     # --- what people do
 
-    def add(self, room, sender, kind, content, *, key=None, late=False, unsigned=None):
+    def add(self, room, sender, kind, content, *, key=None, late=False, unsigned=None, at=None):
         """Take in an event; its id.  A late one stands before the last, and still behind whoever came in."""
         self.now += 1
         events = self.rooms[room]
@@ -51,7 +51,7 @@ class Model:
             "sender": sender,
             "type": kind,
             "content": content,
-            "origin_server_ts": self.now,
+            "origin_server_ts": self.now if at is None else at,
             "unsigned": unsigned or {},
         }
         if key is not None:
@@ -75,8 +75,13 @@ class Model:
         content, unsigned = {"membership": membership}, {"prev_content": {"membership": before}}
         return self.add(room, by, "m.room.member", content, key=USER, unsigned=unsigned)
 
-    def say(self, room, body, *, late=False):
-        return self.add(room, "@bob:model", "m.room.message", {"msgtype": "m.text", "body": body}, late=late)
+    def encrypt(self, room):
+        """From here on, and for good: state outlives the event that it came by."""
+        self.encrypted.add(room)
+        self.add(room, "@ann:model", "m.room.encryption", {"algorithm": "m.megolm.v1.aes-sha2"}, key="")
+
+    def say(self, room, body, **how):
+        return self.add(room, "@bob:model", "m.room.message", {"msgtype": "m.text", "body": body}, **how)
 
     # --- what administrators do
 
@@ -88,12 +93,13 @@ class Model:
 
     def backup(self):
         rooms = {room: list(events) for room, events in self.rooms.items()}
-        return rooms, set(self.inside), set(self.banned), set(self.invited), set(self.been), next(self.numbers)
+        sets = [set(each) for each in (self.inside, self.banned, self.invited, self.been, self.encrypted)]
+        return rooms, sets, next(self.numbers)
 
     def restore(self, copy):
-        rooms, inside, banned, invited, been, number = copy
+        rooms, sets, number = copy
         self.rooms = {room: list(events) for room, events in rooms.items()}
-        self.inside, self.banned, self.invited, self.been = set(inside), set(banned), set(invited), set(been)
+        self.inside, self.banned, self.invited, self.been, self.encrypted = map(set, sets)
         self.numbers = itertools.count(number)
 
     # --- what the client asks
@@ -141,6 +147,8 @@ class Model:
             case ["event", event]:
                 found = [each for _, _, each in self.visible(room) if each["event_id"] == event]
                 return done(found[0]) if found else refused(404)
+            case ["state", "m.room.encryption", ""]:
+                return done({}) if room in self.encrypted and inside else refused(404)
             case ["state", kind, key]:
                 found = [e for _, _, e in self.rooms[room] if e["type"] == kind and e.get("state_key") == key]
                 return done(found[-1]["content"]) if found and inside else refused(404)

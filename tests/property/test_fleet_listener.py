@@ -94,19 +94,28 @@ class Listening(RuleBasedStateMachine):
 
     def hears(self, room):
         place = self.ears.places.get(room)
-        return room in self.model.inside and place is not None and place.closed is None
+        heard = room in self.model.inside and place is not None and place.closed is None
+        return heard and room not in self.model.encrypted
+
+    @rule(room=rooms, at=st.sampled_from((0, 1_000, 1_796_000_000_000)))
+    def say_by_a_wrong_clock(self, room, at):
+        if room not in self.model.encrypted:
+            self.due_if_heard(room, self.model.say(room, "by a wrong clock", at=at))
 
     @rule(room=rooms, count=st.integers(1, 12), late=st.booleans())
     def say(self, room, count, late):
+        secret = "in an encrypted room " if room in self.model.encrypted else ""
         for number in range(count):
-            event = self.model.say(room, f"{number}", late=late and number == count - 1)
+            # What comes late stands before the last, which may have been what encrypts.
+            event = self.model.say(room, f"{secret}{number}", late=late and not secret and number == count - 1)
             if self.hears(room):
                 self.due[room].append(event)
 
     @rule(room=rooms)
     def many(self, room):
+        secret = "in an encrypted room " if room in self.model.encrypted else ""
         for number in range(150):
-            event = self.model.say(room, f"{number}")
+            event = self.model.say(room, f"{secret}{number}")
             if self.hears(room):
                 self.due[room].append(event)
 
@@ -132,16 +141,23 @@ class Listening(RuleBasedStateMachine):
         if room in self.model.inside:
             self.model.become(room, how)
 
-    @rule(room=rooms, talk=st.integers(0, 9))
-    def let_in_again(self, room, talk):
+    @rule(room=rooms, talk=st.integers(0, 9), encrypting=st.booleans())
+    def let_in_again(self, room, talk, encrypting):
         if room in self.model.inside:
             return
         for number in range(talk):
             self.model.say(room, f"behind its back {number}")
+        if encrypting:
+            self.encrypt(room)
         if room in self.model.banned:
             self.model.become(room, "leave")
         self.model.become(room, "invite")
         self.model.become(room, "join", USER)
+
+    @rule(room=rooms)
+    def encrypt(self, room):
+        if room not in self.model.encrypted:
+            self.model.encrypt(room)
 
     @rule(room=rooms, count=st.integers(1, 60))
     def purge(self, room, count):
@@ -201,8 +217,46 @@ class Listening(RuleBasedStateMachine):
             since = [what for name, what in self.ears.told[self.lost.get(room, 0) :] if name == room]
             assert room not in self.lost or {What.GAP, What.RESYNCED, What.CLOSED} & {*since}, room
             words = {e["event_id"]: e["content"].get("body", "") for _, _, e in self.model.rooms[room]}
-            overheard = [event for event in self.ears.taken[room] if words.get(event, "").startswith("behind its back")]
+            never = ("behind its back", "in an encrypted room")
+            overheard = [event for event in self.ears.taken[room] if words.get(event, "").startswith(never)]
             assert not overheard, (room, overheard)
 
 
 TestListening = Listening.TestCase
+
+
+def entered(*rules):
+    """A model with rooms that the agent is in and has heard, and the ears."""
+    model = Model()
+    for room in rules:
+        model.create(room)
+        model.become(room, "invite")
+        model.become(room, "join", USER)
+    ears = Ears(model, rules)
+    ears.drain()
+    return model, ears
+
+
+def test_a_room_that_was_encrypted_behind_its_back_is_not_heard():
+    """Nor what is said in it in plain words."""
+    model, ears = entered("!a")
+    model.become("!a", "leave")
+    model.encrypt("!a")
+    model.become("!a", "invite")
+    model.become("!a", "join", USER)
+    plain = model.say("!a", "in plain words")
+    ears.drain()
+
+    assert plain not in ears.taken["!a"]
+    assert ("!a", What.ENCRYPTED) in ears.told
+
+
+def test_a_wrong_clock_hides_nothing_that_is_found_anew():
+    """What was said before and behind it is unread, whenever it says that it was said."""
+    model, ears = entered("!a")
+    said = [model.say("!a", "first"), model.say("!a", "by a wrong clock", at=1_000), model.say("!a", "last")]
+    model.rooms["!a"] = model.rooms["!a"][-3:]
+    ears.begin()
+    ears.drain()
+
+    assert said == ears.taken["!a"]
