@@ -37,6 +37,7 @@ _PAGES_MAX: Final = 50
 assert PAGE + HELD_MAX + BEFORE < REMEMBERED_MAX
 _TICK: Final = timedelta(milliseconds=1)
 _OUT: Final = ("leave", "ban")
+_TOO_OLD: Final = "what is dated before the agent heard it was passed over, though a clock may have been wrong"
 _ENCRYPTED: Final = "it is encrypted"
 
 
@@ -126,11 +127,16 @@ def from_last_words(client: Matrix, room: str, place: Place, user: str) -> Stret
     turns = (joins(event, user) for event in events if joins(event, user) or leaves(event, user))
     reader = _Reader(room, place, user, inside=known is not None or not next(turns, False))
     # What stands before the first that is remembered was said before the agent heard the room.
-    for event in events[_heard(room, events, place) if known is None and not limited else known or 0 :]:
+    first = _heard(room, events, place) if known is None and not limited else known or 0
+    for event in events[first:]:
         reader.hear_last(event)
     stretch = reader.gone()
-    lost = "some of what was said before the agent had to leave cannot be read any more"
-    return attrs.evolve(stretch, notes=stretch.notes + ((lost,) if limited and known is None else ()))
+    notes = stretch.notes
+    if known is None and limited:
+        notes += ("some of what was said before the agent had to leave cannot be read any more",)
+    elif known is None and first:
+        notes += (_TOO_OLD,)
+    return attrs.evolve(stretch, notes=notes)
 
 
 def resync(client: Matrix, room: str, place: Place, user: str, why: str) -> tuple[tuple[RoomEvent, ...], str | None]:
@@ -167,6 +173,9 @@ def resync(client: Matrix, room: str, place: Place, user: str, why: str) -> tupl
         passed = (Passed(older[0].event, "said before the agent heard the room"),)
         events, lost = _unless_forgotten(
             client, room, place, (RoomResynced(behind, why), RoomRead(behind, (), passed)), end
+        )
+        lost = (
+            lost or "what a slow clock has dated before the agent heard the room cannot be told from what was said then"
         )
     elif oldest is None:
         events, lost = (RoomResynced(end, why),), "what was said since cannot be read any more"

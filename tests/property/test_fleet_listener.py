@@ -33,6 +33,7 @@ class Ears:
     def __init__(self, model, rules=ROOMS):
         self.model, self.rules = model, rules
         self.places, self.taken, self.told = {}, {room: [] for room in rules}, []
+        self.passed = set()
         self.begin()
 
     def begin(self):
@@ -52,6 +53,9 @@ class Ears:
             self.told.append((each.room, each.what))
             for event in each.events:
                 self.places[each.room] = after(self.places.get(each.room), event)
+                if isinstance(event, RoomRead) and event.passed:  # with all that stands before it
+                    ids = [event["event_id"] for _, _, event in self.model.rooms[each.room]]
+                    self.passed |= {*ids[: ids.index(event.passed[-1].event) + 1]}
         return found
 
     def take(self, found, count=None, passing=lambda said: said.kind is not Kind.MESSAGE):
@@ -162,7 +166,7 @@ class Listening(RuleBasedStateMachine):
     @rule(room=rooms, count=st.integers(1, 60))
     def purge(self, room, count):
         gone = set(self.model.purge(room, count))
-        if gone & set(self.due[room]) - set(self.ears.taken[room]) - self.excused:
+        if gone & set(self.due[room]) - set(self.ears.taken[room]) - self.excused - self.ears.passed:
             self.excused |= gone
             if self.ears.places[room].closed is None:  # else it was told that there may be more
                 self.lost[room] = len(self.ears.told)
