@@ -18,6 +18,7 @@ A test that this machine cannot run is skipped, unless $FENCEPOST_REQUIRE is `al
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,9 @@ settings.register_profile("dev", max_examples=25, stateful_step_count=20, **_COM
 settings.register_profile("ci", max_examples=100, stateful_step_count=40, **_COMMON)
 settings.register_profile("soak", max_examples=5_000, stateful_step_count=100, **_COMMON)
 settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS_PROFILE", "dev"))
+
+# A shell has what it starts in the background ignore interrupts, and that would be inherited by whatever a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
