@@ -18,7 +18,8 @@ demo: $(VENV)/bin/tox
 
 # The first time it fetches a homeserver and two clients; npm is needed for these.
 fleet-demo: $(VENV)/bin/tox
-	tests/fetch.sh
+	@tests/fetch.sh
+	@echo 'fencepost is installed for the demonstration, which takes a minute the first time'
 	@$(VENV)/bin/tox -q -e fleet-demo
 
 $(VENV)/bin/tox:

@@ -52,14 +52,16 @@ class FencepostPostgres(Subject):
         for path in self.paths:
             while items := list(self.box.list(target=path, limit=_LOOK).items):
                 random.shuffle(items)  # others look at the same listing
-                for item in items:
-                    message = item.message
-                    with contextlib.suppress(Refused):  # somebody else has it
-                        fence = {"session": self.session, "occurrence": message.occurrence}
-                        held = self.box.claim(message.id, **fence).message
-                        self.box.complete(message.id, token=held.lease.token, outcome=OUTCOME, **fence)
+                with contextlib.suppress(Refused):  # somebody else has it, so the listing is old
+                    for item in items:
+                        self._work(item.message, path)
                         done += 1
         return done
+
+    def _work(self, message, path):
+        fence = {"session": self.session, "occurrence": message.occurrence, "target": path}
+        held = self.box.claim(message.id, **fence).message
+        self.box.complete(message.id, token=held.lease.token, outcome=OUTCOME, **fence)
 
     def close(self):
         self.store.close()

@@ -95,8 +95,9 @@ def make_copy(
         JournalUnavailable: It cannot be read, or the copy not written.
     """
     disk = disk or Disk()
-    folder = os.path.abspath(folder)
-    _check_vacant(folder)
+    folder = os.path.realpath(folder)  # what is a link to a folder is that folder, and is not replaced
+    check_apart(folder, reader.root, "it is within the store")
+    check_vacant(folder)
     with staged(folder, disk) as stage:
         for _ in range(_ATTEMPTS_MAX):
             before = reader.generation()
@@ -202,8 +203,9 @@ def take_copy(folder: str, root: str, *, disk: Disk | None = None) -> None:
         JournalError: It cannot be written.
     """
     disk = disk or Disk()
-    folder, root = os.path.abspath(folder), os.path.abspath(root)
+    folder, root = os.path.abspath(folder), os.path.realpath(root)
     manifest = read_manifest(folder)
+    check_apart(root, folder, "it is within the export")
     check_target(root)
     with staged(root, disk) as stage:
         _make_folders(stage, disk)
@@ -221,14 +223,14 @@ def check_target(root: str) -> None:
     Raises:
         TargetOccupied: No.
     """
-    root = os.path.abspath(root)
+    root = os.path.realpath(root)
     if os.path.lexists(os.path.join(root, STORE_FILE)):
         reader = FileReader(root)
         with contextlib.closing(reader):
             if reader.durable():
                 raise TargetOccupied(path=root, why="a store with a history of its own")
     else:
-        _check_vacant(root)
+        check_vacant(root)
 
 
 # --- the stage ---------------------------------------------------------------------------------------------
@@ -304,7 +306,25 @@ def _put_in_place_of_store(stage: str, root: str, disk: Disk) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _check_vacant(folder: str) -> None:
+def check_apart(target: str, source: str, why: str) -> None:
+    """
+    Is the target no part of what is copied, which is not to be added to?
+
+    Raises:
+        TargetOccupied: It is.
+    """
+    real = os.path.realpath(source)
+    if os.path.commonpath((target, real)) == real:
+        raise TargetOccupied(path=target, why=why)
+
+
+def check_vacant(folder: str) -> None:
+    """
+    Can a folder be put there without anything being lost?
+
+    Raises:
+        TargetOccupied: No.
+    """
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise TargetOccupied(path=folder, why="it is not a folder")
     try:

@@ -31,6 +31,7 @@ from fencepost.journal.disk import STAGED, Disk, remove_staged, write_whole
 from fencepost.journal.errors import ErasureUnfinished, JournalCorrupt, NotErasable
 from fencepost.journal.event import Checkpoint
 from fencepost.journal.frame import Header, commit_at, erased_slot, header_at, slot_places
+from fencepost.journal.places import header_in, place_before
 from fencepost.journal.root import INDEX, STORE_FILE, TORN, file_mark, read_identity, write_identity
 from fencepost.journal.segments import Segments, archives, segment_name
 from fencepost.journal.sync import Sync
@@ -199,21 +200,20 @@ class Eraser:
             yield first, list(self._slots(first, seqs))
 
     def _slots(self, first: int, seqs: set[int]) -> Iterator[tuple[int, int]]:
-        buffer = self._segments.read(first)
+        size_bytes = self._segments.size(first)
+        header: Header | None = None
         offset = 0
-        left = set(seqs)
-        while left:
-            header = header_at(buffer, offset)
-            if header is None:
-                why = f"sequence {min(left)} is to be erased and cannot be found"
+        for wanted in sorted(seqs):
+            if header is None or wanted > header.last:
+                place = place_before(self._segments, wanted - 1)
+                offset = place.offset if place.segment == first else 0
+                header = header_in(self._segments, first, offset, size_bytes)
+            if header is None or not header.seq <= wanted <= header.last:
+                why = f"sequence {wanted} is to be erased and cannot be found"
                 raise JournalCorrupt(file=self._segments.path(first), offset=offset, why=why)
-            for seq, begin, size in slot_places(header):
-                if seq in left:
-                    if header.erases:
-                        raise NotErasable(seq=seq, why="it erases others")
-                    left.remove(seq)
-                    yield begin, size
-            offset = header.end
+            if header.erases:
+                raise NotErasable(seq=wanted, why="it erases others")
+            yield from ((begin, size) for seq, begin, size in slot_places(header) if seq == wanted)
 
     def _overwrite(self, path: str, pieces: list[tuple[int, bytes]]) -> None:
         fd = self._disk.open(path)

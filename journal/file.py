@@ -147,10 +147,12 @@ class FileJournal:
             self._heads = heads
             self._forget(heads.checkpoint())
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
+    def append(
+        self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True, looked: int | None = None
+    ) -> Commit:
         """Append a batch whole, and return once it is durable; see `fencepost.journal.port.Journal`."""
         with self.locked():
-            commit = self._append_locked(batch, expect)
+            commit = self._append_locked(batch, expect, looked)
             place, epoch = self._known, self._watermark.epoch
         if settle or batch.erases:
             self._sync.settle(place, epoch)
@@ -330,8 +332,8 @@ class FileJournal:
 
     # --- appending, under the lock --------------------------------------------------------------------
 
-    def _append_locked(self, batch: Batch, expect: Mapping[Stream, int]) -> Commit:
-        generation = self.identity.generation
+    def _append_locked(self, batch: Batch, expect: Mapping[Stream, int], looked: int | None) -> Commit:
+        generation = self.identity.generation if looked is None else looked
         mark = self._stock()
         self._learn(mark)
         versions = self._check_versions(batch, expect, stale=generation != self.identity.generation)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -38,7 +39,9 @@ BATCH_ERASES_MAX: Final = 1_000_000
 
 _SPACE, _OPEN, _COMMA = b" [,"
 _PREFIX: Final = re.compile(rb"([0-9a-f]{64}) ([0-9]{8}) ([0-9]{9}) ")
-_PREFIX_BYTES: Final = 64 + 1 + 8 + 1 + 9 + 1
+#: The digest and the space behind it, and the two lengths.
+_LENGTHS: Final = struct.Struct("65s8sx9sx")
+_PREFIX_BYTES: Final = _LENGTHS.size
 #: A slot is the salt, in 32 hex digits, and the data.
 _SLOT: Final = b'{"salt":"%b","data":%b}'
 _DATA_FROM: Final = len(_SLOT % (bytes(32), b"")) - 1
@@ -158,16 +161,17 @@ def encode(
 def _read_header(buffer: bytes, offset: int) -> tuple[str, dict[str, Any], int, int] | None:
     """Digest, header, first byte of the payload and end of the frame at the offset, if the header proves itself."""
     try:
-        lengths = int(buffer[offset + 65 : offset + 73]), int(buffer[offset + 74 : offset + 83])
-    except ValueError:
+        said, header_bytes, payload_bytes = _LENGTHS.unpack_from(buffer, offset)
+        payload = offset + _PREFIX_BYTES + int(header_bytes) + 1
+        end = payload + int(payload_bytes) + 1
+    except (struct.error, ValueError):
         return None
     # Whatever else these digits may be, the digest covers them.
-    header = offset + _PREFIX_BYTES
-    payload = header + lengths[0] + 1
-    digest = _sha256(buffer[offset + 65 : payload - 1]).hexdigest()
-    if buffer[offset : offset + 65] != b"%b " % digest.encode():
+    rest = buffer[offset + len(said) : payload - 1]
+    digest = _sha256(rest).hexdigest()
+    if said != b"%b " % digest.encode():
         return None
-    return digest, orjson.loads(buffer[header : payload - 1]), payload, payload + lengths[1] + 1
+    return digest, orjson.loads(rest[_PREFIX_BYTES - len(said) :]), payload, end
 
 
 def header_at(buffer: bytes, offset: int) -> Header | None:

@@ -40,14 +40,17 @@ class MemoryJournal:
         """See `fencepost.journal.port.Journal`; a journal that knows everything asks nobody."""
         self._heads = heads
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
+    def append(
+        self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True, looked: int | None = None
+    ) -> Commit:
         """See `fencepost.journal.port.Journal`."""
         with self._mutex:
             if self._closed:
                 raise ClosedHandle(path="memory")
             for stream, expected in expect.items():
                 actual = self._versions.get(stream, 0)
-                if actual != expected:
+                stale = looked not in (None, self._erasures)
+                if actual != expected or (stale and expected):
                     raise JournalConflict(
                         scope=stream[0], stream=stream[1], expected_version=expected, actual_version=actual
                     )

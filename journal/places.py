@@ -40,7 +40,7 @@ def place_before(segments: Segments, seq: int) -> Checkpoint:
 def _within(segments: Segments, first: int, wanted: int) -> Checkpoint | None:
     """The place before the batch with that event in a segment, or the segment's end; None where no frame is in it."""
     size = segments.size(first)
-    low, high = _header(segments, first, 0, size), size
+    low, high = header_in(segments, first, 0, size), size
     if low is None:
         return None
     while high - low.offset > _WALK_BYTES:
@@ -51,15 +51,15 @@ def _within(segments: Segments, first: int, wanted: int) -> Checkpoint | None:
         else:
             low = middle
     while low.last < wanted:
-        following = _header(segments, first, low.end, size)
+        following = header_in(segments, first, low.end, size)
         if following is None:
             return Checkpoint(low.last, low.digest, first, low.end)
         low = following
     return Checkpoint(low.seq - 1, low.fields["prev"], first, low.offset)
 
 
-def _header(segments: Segments, first: int, offset: int, size: int) -> Header | None:
-    """The frame that begins at a byte of a segment, if there is one whose header proves itself."""
+def header_in(segments: Segments, first: int, offset: int, size: int) -> Header | None:
+    """The header of the frame that begins at a byte of a segment, if there is one whose header proves itself."""
     wanted = _LOOK_BYTES
     while True:
         buffer = segments.read(first, offset, min(wanted, max(0, size - offset)))
@@ -80,7 +80,7 @@ def _next(segments: Segments, first: int, begin: int, high: int, size: int) -> H
     while offset < high:
         buffer = segments.read(first, offset, min(wanted, high - offset))
         for match in _BEGIN.finditer(buffer):
-            header = _header(segments, first, offset + match.end(), size)
+            header = header_in(segments, first, offset + match.end(), size)
             if header is not None:
                 return header
         if not buffer.strip(b"\0"):

@@ -52,7 +52,9 @@ class Journal(Protocol):
     def attach(self, heads: Heads) -> None:
         """Let the journal ask `heads` for versions, so that it need not read itself from the beginning."""
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
+    def append(
+        self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True, looked: int | None = None
+    ) -> Commit:
         """
         Append a batch whole, and return once it is durable and what it erases is overwritten.
 
@@ -61,10 +63,11 @@ class Journal(Protocol):
             expect: The version that each stream of the batch must be at before it; 0 for a new stream.
             settle: Wait until it is durable.  Where not, it becomes so with whatever is made durable next, and may be
                 lost until then; never of a batch that erases.
+            looked: The generation before the batch was decided on; None for the one of the last look.
 
         Raises:
-            JournalConflict: A stream is at another version, an idempotency key has been used, or something was erased
-                since this handle looked last.  Nothing was written.
+            JournalConflict: A stream is at another version, an idempotency key has been used, or it follows on a
+                stream and something was erased since that generation.  Nothing was written.
             NotErasable: It erases an event that is not there, or the record of an erasure.
             ErasureUnfinished: It was appended, and what it erases will be overwritten by the next call.
             JournalError: It could not be written, or (`SyncFailed`) its outcome is unknown.

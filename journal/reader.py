@@ -53,7 +53,9 @@ class FileReader:
         """See `fencepost.journal.port.Journal`."""
         self._heads = heads
 
-    def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> Commit:
+    def append(
+        self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True, looked: int | None = None
+    ) -> Commit:
         """
         Nothing is written here.
 

@@ -46,11 +46,12 @@ def read_commits(
     while place.seq < through:
         buffer = segments.read(place.segment, place.offset, size)
         seq, digest, offset = place.seq, place.digest, 0
-        while (commit := commit_at(buffer, offset, place.segment, erased, base=place.offset)) is not None:
-            if commit.prev != digest or commit.events[0].seq != seq + 1:
+        while (commit := commit_at(buffer, offset, place.segment, erased, place.offset)) is not None:
+            events, prev, its_own, _, _, stop, _ = commit
+            if prev != digest or events[0].seq != seq + 1:
                 break
             yield commit
-            seq, digest, offset = commit.events[-1].seq, commit.digest, commit.stop - place.offset
+            seq, digest, offset = events[-1].seq, its_own, stop - place.offset
             if seq >= through:
                 return
         place = Checkpoint(seq, digest, place.segment, place.offset + offset)

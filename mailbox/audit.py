@@ -10,6 +10,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final
 
 import attrs
@@ -27,7 +29,7 @@ from fencepost.mailbox.message import Message, Status
 from fencepost.mailbox.records import Record
 from fencepost.mailbox.store import entries
 from fencepost.mailbox.store.documents import Content, Document, Erased, after, body, fold
-from fencepost.mailbox.store.index import LAYOUT
+from fencepost.mailbox.store.index import LAYOUT, is_kept
 from fencepost.mailbox.times import parse, show
 
 _RENEWAL: Final = timedelta(minutes=30)
@@ -43,9 +45,11 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
             events are ordered by sequence and clocks go back; or None for all.
     """
     if stop is None:
-        for commit in commits:
-            yield from commit.events
-        return
+        return chain.from_iterable(map(attrgetter("events"), commits))
+    return _until(commits, stop)
+
+
+def _until(commits: Iterable[Commit], stop: int | datetime) -> Iterator[Event]:
     for commit in commits:
         for event in commit.events:
             if event.seq > stop if isinstance(stop, int) else parse(event.at, "at") > stop:
@@ -57,12 +61,13 @@ def until(commits: Iterable[Commit], stop: int | datetime | None) -> Iterator[Ev
 
 def replay(commits: Iterable[Commit], stop: int | datetime | None = None) -> dict[Stream, Document]:
     """Every document as it stood at a point; see `until`."""
-    found: dict[Stream, tuple[int, Content | None]] = {}
-    nothing = (0, None)
+    versions: dict[Stream, int] = {}
+    contents: dict[Stream, Content] = {}
     for event in until(commits, stop):
         stream = (event.scope, event.stream)
-        found[stream] = (event.version, after(found.get(stream, nothing)[1], event))
-    return {stream: Document(*stream, version, content) for stream, (version, content) in found.items() if content}
+        contents[stream] = after(contents.get(stream), event)
+        versions[stream] = event.version
+    return {stream: Document(*stream, versions[stream], content) for stream, content in contents.items()}
 
 
 def as_json(document: Document | None) -> dict[str, Any] | None:
@@ -278,7 +283,7 @@ class _AgainstIndex:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.seq, layout = db.execute("SELECT seq, layout FROM fed").fetchone()
-        self._lists = layout == LAYOUT  # an older index, which the next writer makes anew, has no listing of documents
+        self._lists = layout == LAYOUT  # an older index, which the next writer makes anew, may list in another way
         self._folding: dict[Stream, tuple[int, Content]] = {}  # up to which version the index holds it, and as far
         self.same = 0
 
@@ -303,8 +308,9 @@ class _AgainstIndex:
                 self._folding[stream] = (last, content)
 
     def _is_same(self, stream: Stream, version: int, content: Content) -> bool:
-        if self._lists and isinstance(content, Record) and not entries.is_kept(self._db, stream, version, content):
-            return False
+        if self._lists:
+            listed = not isinstance(content, Record) or entries.is_kept(self._db, stream, version, content)
+            return listed and is_kept(self._db, stream, content)
         kept, why = self._db.execute("SELECT body, why FROM document WHERE scope = ? AND path = ?", stream).fetchone()
         raw = body(content)
         if raw is not None:

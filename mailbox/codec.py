@@ -67,6 +67,7 @@ from fencepost.mailbox.events import (
 from fencepost.mailbox.message import FORMAT, Context, Delivery, Lease, Letter, Message, Reading, Reservation, Status
 from fencepost.mailbox.records import Action, Entry, MemoryDocument, Record, Version
 from fencepost.mailbox.rooms import Place
+from fencepost.mailbox.shapes import PATH_BYTES_MAX
 from fencepost.mailbox.turns import Projection, Turn, TurnRedaction
 
 Json: TypeAlias = dict[str, Any]
@@ -134,7 +135,7 @@ class _Shape:
     def __init__(self, types: Mapping[str, frozenset[type]]) -> None:
         self._types = tuple(types.values())
         self._count = len(types)
-        self._pick = itemgetter(*types) if len(types) > 1 else lambda fields: tuple(fields[name] for name in types)
+        self._pick = itemgetter(*types) if len(types) > 1 else lambda fields: tuple([fields[name] for name in types])
         self._seen: set[tuple[type, ...]] = set()
 
     def values(self, fields: Json) -> tuple[Any, ...]:
@@ -178,12 +179,15 @@ def _reader(kind: type[Event]) -> Callable[[Json], Event]:
     moments = [place for place, field in enumerate(attrs.fields(kind)) if hints[field.name] is datetime]
 
     def read(fields: Json) -> Event:
+        return kind(*shape.values(fields))
+
+    def read_with_moments(fields: Json) -> Event:
         values = [*shape.values(fields)]
         for place in moments:
             values[place] = _moment(values[place])
         return kind(*values)
 
-    return read
+    return read_with_moments if moments else read
 
 
 _CONTEXT: Final = _Shape(_types(Context))
@@ -214,8 +218,9 @@ _BODY: Final = _Shape(
         }.items()
     }
 )
-#: The keys of a body that are times, and those that are numbers; numbers are within what JSON writers agree on.
+#: The keys of a body that are times, names and numbers; numbers are within what JSON writers agree on.
 _MOMENTS: Final = ("created_at", "due_at", "read_at", "claim_until", "wake_until")
+_NAMED: Final = ("scope", "conversation", "source", "about", "actor", "read_by", "owner", "wake_owner")
 _NUMBERS: Final = ("turn", "about_turn", "occurrence")
 _NUMBER_MAX: Final = 2**53 - 1
 #: Keys that are all there or all null.
@@ -347,10 +352,12 @@ def _in_utc(flat: Json) -> Json:
             if moment.tzinfo is None:
                 raise ValueError("a time without an offset")
             flat[name] = moment.astimezone(UTC).isoformat()
-    if any(
-        isinstance(value, str) and "\0" in value for value in (*flat.values(), *(flat.get("context") or {}).values())
-    ):
+    context = flat.get("context") or {}
+    if any(isinstance(value, str) and "\0" in value for value in (*flat.values(), *context.values())):
         raise ValueError("a NUL character")
+    names = [*map(flat.get, _NAMED), context.get("scope"), context.get("path")]
+    if any(name is not None and len(name.encode()) > PATH_BYTES_MAX for name in names):
+        raise ValueError("a name that is longer than any")
     for name in _NUMBERS:
         if flat[name] is not None and not 0 < flat[name] <= _NUMBER_MAX:
             raise ValueError("a number that nobody counts to")

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from fencepost.mailbox.errors import InvalidCursor
+from fencepost.mailbox import shapes
+from fencepost.mailbox.errors import InvalidCursor, InvalidText, TextTooLong
 
 #: No version and no sequence number is larger: those who count in an index have 63 bits.
 NUMBER_MAX: Final = 2**63 - 1
@@ -43,10 +44,10 @@ def path(cursor: str | None, question: Sequence[object]) -> str | None:
     """
     if cursor is None:
         return None
-    place = _take(cursor, question)
-    if not isinstance(place, str):
-        raise _refusal(cursor)
-    return place
+    try:
+        return shapes.text(_take(cursor, question), "cursor", shapes.PATH_BYTES_MAX)
+    except (InvalidText, TextTooLong) as error:
+        raise _refusal(cursor) from error
 
 
 def number(cursor: str | None, question: Sequence[object]) -> int:

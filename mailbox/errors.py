@@ -178,6 +178,25 @@ class UnknownAgent(BadInput):
     known: str
 
 
+class AccessTokenOfAnother(BadInput):
+    """An access token is another Matrix user's than the one that it is for; nothing of it is repeated."""
+
+    code = "access_token_of_another"
+    sentence = "the token is {owner}'s, but fleet.toml says {user}: put that of {user} into {origin}, or mend `user`"
+    user: str
+    owner: str
+    origin: str
+
+
+class UnreadyAgent(BadInput):
+    """What the program of an agent needs is not there."""
+
+    code = "unready_agent"
+    sentence = "agent {agent} cannot be run: {why}; mend its description, or put there what it names"
+    agent: str
+    why: str
+
+
 class UnusableCredentials(BadInput):
     """What should hold the access token of a Matrix user does not; nothing of it is repeated."""
 
@@ -657,16 +676,25 @@ class MovesBack(RefusedPosition):
 
 class EngineFailed(AgentError):
     """
-    The program of an agent cannot be started, has ended, or is not understood.
+    The program of an agent has ended, or is not understood.
 
     Whether it has taken what it was given last is unknown: only its history says.
     """
 
     code = "engine_failed"
-    sentence = "{program} has failed ({why}): see what it says in {log}, then run it again; nothing in hand is lost"
+    sentence = "{program} has failed ({why}): see what it says in {log}; it is tried again, and nothing in hand is lost"
     program: str
     why: str
     log: str
+
+
+class EngineNotStarted(AgentError):
+    """The program of an agent cannot be started; what was saved for it waits."""
+
+    code = "engine_not_started"
+    sentence = "{program} cannot be started ({why}): mend what the agent is described with; it is tried again"
+    program: str
+    why: str
 
 
 class EngineRefused(AgentError):

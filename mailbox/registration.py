@@ -18,7 +18,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 #: The name under which the tools are registered.
 TOOLS_NAME: Final = "fencepost"
@@ -42,13 +42,30 @@ class File(NamedTuple):
 
     Attributes:
         name: Within the client's folder; for a project, within the project's.
+        gives: What the client has by it: its mail shown, or the tools.
         merged: The file's text, or None where there is none, and our program -> the text with our entries.
         removed: The file's text -> the same without our entries.
     """
 
     name: str
+    gives: Literal["mail", "tools"]
     merged: Callable[[str | None, str], str]
     removed: Callable[[str], str]
+
+
+class Own(NamedTuple):
+    """
+    The tools of a client that keeps them among things that are none of ours.
+
+    Attributes:
+        file: Where they stand, in the folder that the client's variable names, or else in the home.
+        add: The command that adds them.
+        remove: The command that takes them out.
+    """
+
+    file: File
+    add: str
+    remove: str
 
 
 class Place(NamedTuple):
@@ -61,13 +78,15 @@ class Place(NamedTuple):
         user: The files for all projects of the user.
         project: The files for one project; its folder is part of their names.
         trust: What the user still has to do, which is theirs alone to decide; None where there is nothing.
+        own: What only a command of the client writes; None where there is nothing of the kind.
     """
 
     variable: str | None
     folder: str
     user: tuple[File, ...]
     project: tuple[File, ...]
-    trust: str | None
+    trust: str | None = None
+    own: Own | None = None
 
 
 def is_ours(command: object) -> bool:
@@ -121,8 +140,10 @@ def _loaded(text: str | None) -> dict[str, Any]:
         json.dumps(found, ensure_ascii=False).encode()
     except Unmergeable:
         raise
+    except json.JSONDecodeError as error:
+        raise Unmergeable(f"it has comments, or is no JSON: line {error.lineno}") from error
     except (ValueError, RecursionError) as error:
-        raise Unmergeable("it has comments, or is no JSON") from error
+        raise Unmergeable("it is no JSON") from error
     if not isinstance(found, dict):
         raise Unmergeable("it holds no JSON object")
     return found
@@ -334,38 +355,43 @@ PLACES: Final[Mapping[str, Place]] = {
     "claude-code": Place(
         "CLAUDE_CONFIG_DIR",
         ".claude",
-        (File("settings.json", *_hooks("claude-code", _CLAUDE_EVENTS, grouped=True)),),
+        (File("settings.json", "mail", *_hooks("claude-code", _CLAUDE_EVENTS, grouped=True)),),
         (
-            File(".claude/settings.json", *_hooks("claude-code", _CLAUDE_EVENTS, grouped=True)),
-            File(".mcp.json", *_tools({"type": "stdio"})),
+            File(".claude/settings.json", "mail", *_hooks("claude-code", _CLAUDE_EVENTS, grouped=True)),
+            File(".mcp.json", "tools", *_tools({"type": "stdio"})),
         ),
-        "for the tools in every project, run: claude mcp add --scope user fencepost -- {program} mcp",
+        own=Own(
+            File(".claude.json", "tools", *_tools({"type": "stdio"})),
+            "claude mcp add --scope user fencepost -- {program} mcp",
+            "claude mcp remove --scope user fencepost",
+        ),
     ),
     "codex": Place(
         "CODEX_HOME",
         ".codex",
         (
-            File("hooks.json", *_hooks("codex", _CODEX_EVENTS, grouped=True)),
-            File("config.toml", *_toml_tools()),
+            File("hooks.json", "mail", *_hooks("codex", _CODEX_EVENTS, grouped=True)),
+            File("config.toml", "tools", *_toml_tools()),
         ),
-        (File(".codex/hooks.json", *_hooks("codex", _CODEX_EVENTS, grouped=True)),),
-        "Codex passes over a hook in silence until you trust it: start `codex`, type /hooks, and look at each first",
+        (File(".codex/hooks.json", "mail", *_hooks("codex", _CODEX_EVENTS, grouped=True)),),
+        trust="it passes over a hook in silence until you trust it: start `codex`, type /hooks, and look at each first",
     ),
     "cursor": Place(
         None,
         ".cursor",
-        (File("hooks.json", *_hooks("cursor", _CURSOR_EVENTS, grouped=False)), File("mcp.json", *_tools({}))),
         (
-            File(".cursor/hooks.json", *_hooks("cursor", _CURSOR_EVENTS, grouped=False)),
-            File(".cursor/mcp.json", *_tools({})),
+            File("hooks.json", "mail", *_hooks("cursor", _CURSOR_EVENTS, grouped=False)),
+            File("mcp.json", "tools", *_tools({})),
         ),
-        None,
+        (
+            File(".cursor/hooks.json", "mail", *_hooks("cursor", _CURSOR_EVENTS, grouped=False)),
+            File(".cursor/mcp.json", "tools", *_tools({})),
+        ),
     ),
     "muse-code": Place(
         None,
         ".muse-code",
-        (File("settings.json", *_hooks("muse-code", {"SessionStart": None}, grouped=True)),),
-        (File(".muse-code/settings.json", *_hooks("muse-code", {"SessionStart": None}, grouped=True)),),
-        None,
+        (File("settings.json", "mail", *_hooks("muse-code", {"SessionStart": None}, grouped=True)),),
+        (File(".muse-code/settings.json", "mail", *_hooks("muse-code", {"SessionStart": None}, grouped=True)),),
     ),
 }

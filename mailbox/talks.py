@@ -14,7 +14,7 @@ may use which conversation is for the host to say.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -238,21 +238,11 @@ class Conversations(Caller):
 
         def attempt() -> ProjectionPage | None:
             with self._told_when_durable() as told:
-                found = [entry for event, entries in self._projections(name) for entry in _legible(event, entries)]
+                events = self.store.events((scope_of(name), PROJECTIONS))
+                found = [entry for event, entries in _understood(events) for entry in _legible(event, entries)]
             return ProjectionPage(name, *turns.page(found, after, wanted)) if told.stands else None
 
         return self._until_it_stands(attempt)
-
-    def _projections(self, name: str) -> list[tuple[Event, tuple[Projection, ...] | None]]:
-        """Every event of that stream that was not erased, with what it says; None where that is not known."""
-        found: list[tuple[Event, tuple[Projection, ...] | None]] = []
-        for event in self.store.events((scope_of(name), PROJECTIONS)):
-            if event.data is not None:
-                happened = None
-                with contextlib.suppress(codec.UnknownForm):
-                    happened = codec.decode(event.type, event.data)
-                found.append((event, happened.entries if isinstance(happened, ProjectionsAppended) else None))
-        return found
 
     # --- erasing -----------------------------------------------------------------------------------------
 
@@ -293,11 +283,12 @@ class Conversations(Caller):
     def _try_redact(self, name: str, wanted: Callable[[int], bool], reason: str | None, now: datetime) -> int | None:
         with self._told_when_durable() as told:
             scope = scope_of(name)
-            found = [event for event in self.store.events((scope, TURNS)) if wanted(event.version)]
+            talk, beside = (self.store.events((scope, stream)) for stream in (TURNS, PROJECTIONS))
+            found = [event for event in talk if wanted(event.version)]
             numbers = tuple(event.version for event in found)
             telling = [
                 event
-                for event, entries in self._projections(name)
+                for event, entries in _understood(beside)
                 if entries is None or any(entry.may_tell_of(number) for entry in entries for number in numbers)
             ]
             if numbers:
@@ -305,9 +296,9 @@ class Conversations(Caller):
                 act = TurnsRedacted(numbers, reason)
                 new = NewEvent(scope, REDACTIONS, *codec.encode(act), meaning=act)
                 erases = tuple(sorted(event.seq for event in (*found, *telling)))
-                streams: tuple[Stream, ...] = ((scope, TURNS), (scope, PROJECTIONS))
-                # What is appended meanwhile may be meant as well.
-                self.store.append(Batch(now, self._actor, (new,), erases), {each: self._last(each) for each in streams})
+                # What was appended since they were read may be meant as well.
+                expect = {(scope, TURNS): len(talk), (scope, PROJECTIONS): len(beside)}
+                self.store.append(Batch(now, self._actor, (new,), erases), expect)
         return len(numbers) if told.stands else None
 
     def turn_redactions(self, conversation: str) -> tuple[TurnRedaction, ...]:
@@ -361,6 +352,16 @@ def _meaning(event: Event) -> object:
         return codec.decode(event.type, event.data)
     except codec.UnknownForm as error:
         raise errors.UnsupportedDocument(scope=event.scope, path=event.stream, why=str(error)) from error
+
+
+def _understood(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Projection, ...] | None]]:
+    """Every event of projections that was not erased, with what it says; None where that is not known."""
+    for event in events:
+        if event.data is not None:
+            happened = None
+            with contextlib.suppress(codec.UnknownForm):
+                happened = codec.decode(event.type, event.data)
+            yield event, happened.entries if isinstance(happened, ProjectionsAppended) else None
 
 
 def _legible(event: Event, entries: tuple[Projection, ...] | None) -> tuple[Projection, ...]:

@@ -22,8 +22,10 @@ import attrs
 from fencepost.journal.audit import Head, verify
 from fencepost.journal.copying import (
     Manifest,
+    check_apart,
     check_copy,
     check_target,
+    check_vacant,
     make_copy,
     put_in_place,
     staged,
@@ -31,10 +33,11 @@ from fencepost.journal.copying import (
 )
 from fencepost.journal.disk import Disk
 from fencepost.journal.errors import CopyDamaged, JournalUnavailable, TargetOccupied
-from fencepost.journal.event import Batch, Commit, NewEvent
+from fencepost.journal.event import Batch, Checkpoint, Commit, NewEvent
 from fencepost.journal.file import FileJournal
 from fencepost.journal.port import Stream
 from fencepost.journal.reader import FileReader
+from fencepost.journal.recovery import BEGINNING
 from fencepost.journal.root import MANIFEST, STORE_LOCK, SYNC_LOCK, WATERMARK
 from fencepost.mailbox import codec, foreign
 from fencepost.mailbox.addresses import REDACTIONS
@@ -115,7 +118,8 @@ def import_store(
         TargetOccupied: Something is in the root.
         JournalError: The store cannot be made.
     """
-    folder, root = os.path.abspath(folder), os.path.abspath(root)
+    folder, root = os.path.abspath(folder), os.path.realpath(root)
+    check_apart(root, folder, "it is within the export")
     check_target(root)
     if not os.path.lexists(os.path.join(folder, MANIFEST)) and foreign.is_layout(folder):
         return _import_foreign(folder, root, dry_run=dry_run, each=each, disk=disk or Disk())
@@ -148,11 +152,10 @@ def export_from(
         TargetOccupied: Something is in the folder.
         JournalError: The store cannot be read, or the export not be written.
     """
-    folder = os.path.abspath(folder)
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    folder = os.path.realpath(folder)
+    check_vacant(folder)
     for _ in range(_ATTEMPTS_MAX):
-        with tempfile.TemporaryDirectory(prefix=".fencepost-", dir=os.path.dirname(folder)) as above:
-            stage = os.path.join(above, "store")
+        with staged(folder, disk or Disk()) as stage:
             end = store.feed_bounds()[1]
             _record_again(recordable(_through(store, end), "the store"), stage, store.secret())
             with contextlib.closing(FileReader(stage)) as reader:
@@ -236,10 +239,11 @@ def _some(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 
 
 def _record_again(batches: Iterable[Batch], stage: str, secret: bytes) -> None:
-    with _staging(stage) as journal:
+    with _staging(stage) as (journal, taken):
         journal.adopt(secret)
         for batch in batches:
-            journal.append(batch, {})
+            taken.take_in(journal.append(batch, {}))
+            journal.trim()
 
 
 def _import_foreign(
@@ -284,16 +288,21 @@ class _Unsynced(Disk):
     def sync(self, fd: int) -> None:
         """Not now."""
 
+    def sync_folder(self, path: str) -> None:
+        """Not now: whoever puts it in place does."""
+
 
 def _build(found: Sequence[foreign.Row], stage: str) -> None:
     """Record the rows in a new store."""
-    with _staging(stage) as journal:
+    with _staging(stage) as (journal, taken):
         versions: dict[Stream, int] = {}
         to_erase: dict[Stream, dict[int, int]] = {}
         for row in found:
             stream = (row.scope, row.stream)
             erases = _due(row, to_erase)
             commit = _record(journal, row, stream, versions, erases)
+            taken.take_in(commit)
+            journal.trim()
             if row.erased:
                 to_erase.setdefault(stream, {})[versions[stream]] = commit.seq
         for (scope, path), places in sorted(to_erase.items()):  # the source does not say when, nor by whom
@@ -302,12 +311,43 @@ def _build(found: Sequence[foreign.Row], stage: str) -> None:
             _record(journal, row, (scope, REDACTIONS), versions, tuple(places.values()))
 
 
+class _Taken:
+    """What has been recorded so far, so that an erasure does not make the journal read all of itself again."""
+
+    def __init__(self) -> None:
+        self._place = BEGINNING
+        self._versions: dict[Stream, int] = {}
+        self._keys: set[str] = set()
+
+    def take_in(self, commit: Commit) -> None:
+        """One more batch."""
+        for event in commit.events:
+            self._versions[event.scope, event.stream] = event.version
+            if event.key is not None:
+                self._keys.add(event.key)
+        self._place = commit.end
+
+    def checkpoint(self) -> Checkpoint:
+        """See `fencepost.journal.port.Heads`."""
+        return self._place
+
+    def version(self, stream: Stream) -> int:
+        """See `fencepost.journal.port.Heads`."""
+        return self._versions.get(stream, 0)
+
+    def knows_key(self, digest: str) -> bool:
+        """See `fencepost.journal.port.Heads`."""
+        return digest in self._keys
+
+
 @contextlib.contextmanager
-def _staging(stage: str) -> Iterator[FileJournal]:
-    """A new store that is written in one go."""
+def _staging(stage: str) -> Iterator[tuple[FileJournal, _Taken]]:
+    """A new store that is written in one go, by whoever says what has been recorded."""
     disk = _Unsynced()
     with contextlib.closing(FileJournal(stage, disk=disk)) as journal:
-        yield journal
+        taken = _Taken()
+        journal.attach(taken)
+        yield journal, taken
     for name in (STORE_LOCK, SYNC_LOCK, WATERMARK):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(stage, name))

@@ -28,7 +28,7 @@ from postgres import cluster  # noqa: F401 - a fixture
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 
 settings.register_profile("dev", max_examples=25, stateful_step_count=20, **_COMMON)
-settings.register_profile("ci", max_examples=100, stateful_step_count=40, **_COMMON)
+settings.register_profile("ci", max_examples=60, stateful_step_count=40, **_COMMON)
 settings.register_profile("soak", max_examples=5_000, stateful_step_count=100, **_COMMON)
 settings.load_profile(os.environ.get("FENCEPOST_HYPOTHESIS_PROFILE", "dev"))
 

@@ -78,7 +78,7 @@ def body(**changed):
         "source": None,
         "about": None,
         "about_turn": None,
-        "actor": "cli:local",
+        "actor": "client:default",
         "body": "Look at the build.",
         "created_at": "2026-11-30T11:00:00Z",
         "due_at": "2026-11-30T11:00:00Z",

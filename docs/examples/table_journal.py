@@ -32,11 +32,11 @@ class TableJournal:
     def attach(self, heads):
         self._heads = heads
 
-    def append(self, batch, expect, *, settle=True):
+    def append(self, batch, expect, *, settle=True, looked=None):
         with self._mutex:
             self._begin()
             try:
-                commit = self._append(batch, expect)
+                commit = self._append(batch, expect, looked)
                 self._db.execute("COMMIT")  # synchronous = FULL: durable when this returns
             except BaseException:
                 self._db.execute("ROLLBACK")
@@ -49,10 +49,11 @@ class TableJournal:
         except sqlite3.ProgrammingError as error:
             raise ClosedHandle(path="table") from error
 
-    def _append(self, batch, expect):
+    def _append(self, batch, expect, looked):
+        stale = looked not in (None, self.generation())
         for (scope, stream), expected in expect.items():
             actual = self._version(scope, stream)
-            if actual != expected:
+            if actual != expected or (stale and expected):
                 raise JournalConflict(scope=scope, stream=stream, expected_version=expected, actual_version=actual)
         digests, versions = [], []
         for event in batch.events:

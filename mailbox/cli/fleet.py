@@ -5,28 +5,36 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import click
 
 from fencepost.journal.errors import MissingExtra
-from fencepost.mailbox import codec
+from fencepost.mailbox import codec, shapes, times
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
+from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.cli import show
-from fencepost.mailbox.cli.options import Where, own_store, said, whole
-from fencepost.mailbox.cli.place import login, project_scope, user_scope
+from fencepost.mailbox.cli.options import Where, needed, own_store, said, whole
+from fencepost.mailbox.cli.place import HOME_VARIABLE, URL_VARIABLE, login, project_scope, user_scope
 from fencepost.mailbox.errors import AgentNotBegun
 from fencepost.mailbox.fleet import deliveries
 from fencepost.mailbox.fleet.config import AgentRule, read
 from fencepost.mailbox.fleet.ledger import Ledger
+from fencepost.mailbox.fleet.mail import waiting
+from fencepost.mailbox.fleet.troubles import standing
 from fencepost.mailbox.message import Delivery
+from fencepost.mailbox.store.port import Store
 
 _CONFIG: Final = "fleet.toml"
 _config = click.option("--config", default=_CONFIG, metavar="FILE", help=f"What describes the agents [{_CONFIG}].")
+_HISTORY_MAX: Final = 500
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -57,10 +65,14 @@ def run_command(where: Where, config: str) -> None:
     described = read(config)
     stop = threading.Event()
     before = {each: signal.signal(each, lambda *_: stop.set()) for each in _STOPS}
-    store, _ = where.served()
+    store, kind = where.own()
+    environ = dict(os.environ)
+    if kind == "file":  # so that the tools of the agents find their mail
+        environ.pop(URL_VARIABLE, None)
+        environ[HOME_VARIABLE] = where.folder()
     with contextlib.closing(store):
         try:
-            fed = run(described, store, _mounts, say=show.note, stop=stop)
+            fed = run(described, store, _mounts, environ=environ, say=_note, stop=stop)
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
@@ -68,32 +80,44 @@ def run_command(where: Where, config: str) -> None:
         raise SystemExit(1)
 
 
+def _note(text: str) -> None:
+    show.note(f"{times.show(utc_now().replace(microsecond=0))} {text}")
+
+
 @fleet.command()
 @_config
 @own_store(printed=True)
 def status(where: Where, config: str) -> None:
     """
-    Tell for each agent whether it is run, what is in hand for it, and how far it has read its rooms.
+    Tell for each agent whether it is run, what is in hand for it, what is not in order, and how it hears its rooms.
     """
     from fencepost.mailbox.fleet.running import is_run
 
     described = read(config)
-    store, _ = where.served()
+    store, _ = where.own()
     with contextlib.closing(store):
         found = [
-            _standing(Ledger(store, rule.name), rule, running=is_run(described, rule)) for rule in described.agents
+            _standing(store, rule, Path(described.state) / rule.name, running=is_run(described, rule))
+            for rule in described.agents
         ]
     if where.json:
         show.print_json({"agents": found})
         return
     for each in found:
-        click.echo(_line(each))
+        click.echo(show.visible(_line(each)))
+        for trouble in each["troubles"]:
+            click.echo(show.visible(f"  since {trouble['since']}: {trouble['what']}"))
         for room in each["rooms"]:
-            click.echo(f"  {show.visible(room['rule'])}: {room['state']}")
+            over = f", {room['passed']:,} passed over" if room["passed"] else ""
+            click.echo(show.visible(f"  {room['rule']}: {room['state']}{over}"))
 
 
-def _standing(ledger: Ledger, rule: AgentRule, *, running: bool) -> dict[str, Any]:
+def _standing(store: Store, rule: AgentRule, folder: Path, *, running: bool) -> dict[str, Any]:
+    ledger = Ledger(store, rule.name)
     agent = ledger.agent
+    waits = {
+        f"{each.message.id}/{each.message.occurrence}" for each in waiting(Mailbox(store, _mounts(rule)), agent.session)
+    }
     return {
         "agent": rule.name,
         "user": rule.user,
@@ -106,6 +130,8 @@ def _standing(ledger: Ledger, rule: AgentRule, *, running: bool) -> dict[str, An
         "delivery": None if agent.delivery is None else agent.delivery.id,
         "attempts": agent.attempts,
         "delivered": agent.delivered,
+        "waiting": len(waits.difference(agent.delivery.mail if agent.delivery else ())),
+        "troubles": [attrs.asdict(each) for each in standing(folder)],
         "rooms": [_room(ledger, each.room, each.wake.value) for each in rule.rooms],
     }
 
@@ -124,36 +150,43 @@ def _room(ledger: Ledger, rule: str, wake: str) -> dict[str, Any]:
     }
 
 
+def _count(deliveries: int) -> str:
+    return "1 delivery" if deliveries == 1 else f"{deliveries:,} deliveries"
+
+
 def _line(each: dict[str, Any]) -> str:
     running = "running" if each["running"] else "not running" if each["enabled"] else "disabled"
     hand = "" if each["delivery"] is None else f", {each['stage']} {each['delivery']} (attempt {each['attempts']})"
     session = f" in session {each['session']}" if each["session"] else ""
-    return f"{each['agent']} ({each['runtime']}{session}): {running}, {each['delivered']} delivered{hand}"
+    mail = f", {each['waiting']} of mail waiting" if each["waiting"] else ""
+    return f"{each['agent']} ({each['runtime']}{session}): {running}, {_count(each['delivered'])}{mail}{hand}"
 
 
 @fleet.command()
 @click.argument("agent")
-@click.option("--body", metavar="TEXT", help="What to say.")
-@click.option("--file", "file", metavar="FILE", help="Or the file that says it; - for standard input.")
+@click.option("--body", help="What to say. For long or odd text use --body-file.")
+@click.option("--body-file", metavar="FILE", help="The body from a file, or - for standard input.")
 @_config
 @own_store(printed=True)
-def send(where: Where, agent: str, body: str | None, file: str | None, config: str) -> None:
+def send(where: Where, agent: str, body: str | None, body_file: str | None, config: str) -> None:
     """
     Send an agent mail that wakes it, as `fencepost messages send --delivery wake` to its session does.
     """
     rule = read(config).agent(agent)
-    text = said(body, file, "body")
-    store, _ = where.served()
+    text = needed(said(body, body_file, "body"), "body", "say something with --body or --body-file")
+    store, _ = where.own()
     with contextlib.closing(store):
         session = Ledger(store, rule.name).agent.session
         if session is None:
             raise AgentNotBegun(agent=rule.name)
         box = Mailbox(store, _mounts(rule), actor=f"cli:{login()}")
-        receipt = box.send(text or "", conversation=session, delivery=Delivery.WAKE)
+        receipt = box.send(text, conversation=session, delivery=Delivery.WAKE)
     if where.json:
         show.print_json(codec.body(receipt.message))
     else:
-        click.echo(f"Sent {receipt.message.id} to {rule.name}, session {session}.")
+        id_, scope = receipt.message.id, receipt.message.letter.scope
+        click.echo(f"Sent {id_} to {rule.name}: in {scope}, for its session {session}.")
+        click.echo(f"  what becomes of it: fencepost messages receipts --scope {scope} --message-id {id_}")
 
 
 @fleet.command()
@@ -166,15 +199,18 @@ def history(where: Where, agent: str, limit: str, config: str) -> None:
     Tell what was delivered to an agent: when it was saved, submitted, proven, checkpointed and acknowledged.
     """
     rule = read(config).agent(agent)
-    number = whole(limit, "limit", 1, 500) or 50
-    store, _ = where.served()
+    number = shapes.whole_number(whole(limit, "limit", 1, _HISTORY_MAX) or 0, "limit", 1, _HISTORY_MAX)
+    store, _ = where.own()
     with contextlib.closing(store):
         found = deliveries.of(store, rule.name)[-number:][::-1]
     if where.json:
         show.print_json({"agent": rule.name, "deliveries": [each.as_json() for each in found]})
         return
+    if not found:
+        click.echo(f"Nothing was delivered to {rule.name} yet.")
     for each in found:
-        click.echo(show.visible(str(each)))
+        for line in str(each).splitlines():
+            click.echo(show.visible(line))
 
 
 def _mounts(rule: AgentRule) -> Sequence[Mount]:

@@ -185,6 +185,18 @@ class Where:
             return postgres_store(database, schema=self.schema or SCHEMA, may_hold_password=held), "postgres"
         return self._folder(to_read=False), "file"
 
+    def own(self) -> tuple[Served, str]:
+        """
+        Likewise, for a command that keeps records of its own in the store.
+
+        Raises:
+            Usage: Only the environment says where the store is, and names a state process, which takes no such records.
+        """
+        if self.root is None and self.database_url is None and os.environ.get(URL_VARIABLE):
+            what = "a fleet keeps its records in a folder or a database of its own"
+            raise errors.Usage(why=f"{what}: unset ${URL_VARIABLE} or give --root or --database-url")
+        return self.served()
+
     def _places(self, *, remote: bool) -> tuple[str | None, str | None]:
         """The database and the state process that were named, by an option or else by the environment."""
         given = {"--root": self.root, "--database-url": self.database_url, "--url": self.url}

@@ -29,9 +29,10 @@ def serve(where: Where, host: str, port: str) -> None:
     Serve a store over HTTP to those who hold a token, until SIGTERM or SIGINT.
 
     Clients name it with --url. Nobody gets in without a token: $FENCEPOST_SERVE_TOKEN is one, or a table of clients,
-    client:alice=TOKEN,client:bob@user:bob+bob-=TOKEN, in which @ and + say what the scopes and the conversations that
-    a client may name begin with. With --scope or --mount there are tools for models at /mcp, for clients whose token
-    has no such limits. What was accepted is finished before the program ends.
+    client:alice=TOKEN,client:bob@user:bob+bob-=TOKEN, in which @ says which scope a client may name, and + which
+    conversation, each with what follows it behind a slash; one that ends with a sign is for whatever begins with it.
+    With --scope or --mount there are tools for models at /mcp, for clients whose token has no such limits. What was
+    accepted is finished before the program ends.
 
     \b
     FENCEPOST_SERVE_TOKEN=$(cat /run/secrets/mail) fencepost serve --root /var/lib/mail

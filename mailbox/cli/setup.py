@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib.util
 import os
 import re
 import shutil
@@ -26,9 +27,12 @@ from fencepost.mailbox.cli.options import json_flag, root_option
 from fencepost.mailbox.cli.place import DATABASE_VARIABLE, URL_VARIABLE, elsewhere, home
 from fencepost.mailbox.clients import CLIENTS
 from fencepost.mailbox.errors import Usage
-from fencepost.mailbox.registration import PLACES, File, Unmergeable
+from fencepost.mailbox.registration import PLACES, File, Own, Unmergeable
 
 _LEVELS = ("user", "project")
+_PARTS = ("mail", "tools")
+#: The program that an entry of ours starts.
+_PROGRAM = re.compile(r"([^\s\"']*fencepost)['\"]*(?: hook --client|\",|\"\n)")
 
 
 @attrs.frozen
@@ -83,35 +87,72 @@ def setup(client: tuple[str, ...], write: bool, yes: bool, remove: bool, at: tup
     A client is found by its configuration folder, which is never made. What would change is shown as a difference;
     with --write it is changed, and nothing else in those files is. A file that cannot be written again without losing
     something, such as one with comments, is left alone, and the lines for it are shown. Doing it again changes nothing,
-    or brings our entries up to date; what you have added to them stays.
+    or brings our entries up to date; what you have added to them stays. It ends with 1 where a file was left alone.
     """
-    program = _program()
-    targets = list(_targets(client or tuple(PLACES), _at(at), level))
+    program, folders = _program(), _at(at)
+    for name in (*client, *folders):
+        if not (folder := _folder(name, folders)).is_dir():
+            raise Usage(why=f"{name} has no folder {str(folder)!r}: name another with --at {name}=DIR")
+    targets = list(_targets(client or tuple(PLACES), folders, level))
     if not targets:
-        click.echo("No client was found. Name its folder with --at CLIENT=DIR.")
+        places = ", ".join(str(_folder(name, folders)) for name in PLACES)
+        click.echo(
+            f"No client was found: there is none of {show.visible(places)}. Name its folder with --at CLIENT=DIR."
+        )
         return
     changes: list[_Change] = []
+    whole = True
     for target in targets:
         try:
             before = target.text()
             after = _after(target, before, program, remove=remove)
         except Unmergeable as why:
             _leave_alone(target, why, program, remove=remove)
+            whole = False
             continue
         if after != (before or ""):
             changes.append(_Change(target, before, after))
             _print_difference(target.path, before or "", after)
     if not changes:
-        click.echo("Nothing to change.")
-    elif not write:
-        click.echo("Nothing was written. Add --write to do this.")
+        click.echo("Nothing to change." if whole else "Nothing else to change.")
+    elif not (write and (yes or _is_wanted())):
+        click.echo("Nothing was written." if write else "Nothing was written. Add --write to do this.")
         return
-    elif yes or click.confirm("Write this?", err=True):
-        _write(changes, program, remove=remove)
-    if not remove:
-        for name in dict.fromkeys(target.client for target in targets):
-            if (trust := PLACES[name].trust) is not None:
-                show.note(f"{name}: {trust.format(program=program)}")
+    else:
+        whole &= _write(changes, program, remove=remove)
+    for name in dict.fromkeys(target.client for target in targets):
+        for note in _left_to_do(name, folders, level, program, remove=remove):
+            show.note(f"{name}: {note}")
+    if write and not whole:
+        raise SystemExit(1)
+
+
+def _is_wanted() -> bool:
+    try:
+        return click.confirm("Write this?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        raise Usage(why="nobody answers whether to write: add --yes to write without being asked") from None
+
+
+def _left_to_do(name: str, folders: dict[str, Path], level: str, program: str, *, remove: bool) -> Iterator[str]:
+    """What only the user may do, or can."""
+    place, own = PLACES[name], PLACES[name].own
+    known = own is not None and _has_ours(_own(name, own, folders))
+    if remove:
+        if known and own is not None and level == "user":
+            yield f"to take the tools out, run: {own.remove}"
+        return
+    if place.trust is not None:
+        yield place.trust
+    if level == "user" and own is not None and not known:
+        yield f"for the tools, run: {own.add.format(program=program)}"
+    elif level == "project" and all(file.gives != "tools" for file in place.project):
+        yield "it has no tools for one project alone: run fencepost setup without --level project too"
+    if importlib.util.find_spec("mcp") is None:
+        yield "the tools need one more package: run pip install 'fencepost[mcp]' where this program is"
 
 
 def _leave_alone(target: _Target, why: Unmergeable, program: str, *, remove: bool) -> None:
@@ -123,7 +164,9 @@ def _leave_alone(target: _Target, why: Unmergeable, program: str, *, remove: boo
     click.echo(target.file.merged(None, program))
 
 
-def _write(changes: list[_Change], program: str, *, remove: bool) -> None:
+def _write(changes: list[_Change], program: str, *, remove: bool) -> bool:
+    """Write what is to change; returns whether all of it was."""
+    whole = True
     for change in changes:
         path = change.target.path
         try:
@@ -131,22 +174,27 @@ def _write(changes: list[_Change], program: str, *, remove: bool) -> None:
                 raise Unmergeable("somebody has changed it meanwhile")
             if change.before is not None and not os.access(path, os.W_OK):
                 raise Unmergeable("it is read-only")
-            if remove and not change.after.strip("{} \r\n") and not path.is_symlink():
-                path.unlink()  # nothing but ours was in it
-            else:
+            if change.after:
                 _replace(path, change.after)
+            else:
+                path.unlink()
         except OSError as error:
             _leave_alone(change.target, Unmergeable(error.strerror or str(error)), program, remove=remove)
+            whole = False
         except Unmergeable as why:
             _leave_alone(change.target, why, program, remove=remove)
+            whole = False
         else:
-            click.echo(f"written: {show.visible(str(path))}")
+            click.echo(f"{'written' if change.after else 'removed'}: {show.visible(str(path))}")
+    return whole
 
 
 def _after(target: _Target, before: str | None, program: str, *, remove: bool) -> str:
     if not remove:
         return target.file.merged(before, program)
-    return "" if before is None else target.file.removed(before)
+    after = "" if before is None else target.file.removed(before)
+    # A file with nothing but ours in it goes; one that stands elsewhere, behind a link, is somebody's.
+    return after if after.strip("{} \r\n") or after == before or target.path.is_symlink() else ""
 
 
 def _program() -> str:
@@ -167,12 +215,26 @@ def _at(given: tuple[str, ...]) -> dict[str, Path]:
     return found
 
 
+def _named(client: str, at: dict[str, Path]) -> Path | None:
+    """The folder of a client, where somebody has named it."""
+    variable = PLACES[client].variable
+    named = os.environ.get(variable) if variable is not None else None
+    return at.get(client) or (Path(named) if named else None)
+
+
+def _folder(client: str, at: dict[str, Path]) -> Path:
+    return _named(client, at) or Path.home() / PLACES[client].folder
+
+
+def _own(client: str, own: Own, at: dict[str, Path]) -> _Target:
+    """What only the client itself writes."""
+    return _Target(client, own.file, (_named(client, at) or Path.home()) / own.file.name)
+
+
 def _targets(clients: tuple[str, ...], at: dict[str, Path], level: str) -> Iterator[_Target]:
     """The files of every client whose folder is there."""
     for client in clients:
-        place = PLACES[client]
-        named = os.environ.get(place.variable) if place.variable is not None else None
-        folder = at.get(client) or Path(named or Path.home() / place.folder)
+        place, folder = PLACES[client], _folder(client, at)
         if not folder.is_dir():
             continue
         if level == "user":
@@ -212,7 +274,7 @@ def _replace(path: Path, text: str) -> None:
 @json_flag
 def status(root: str | None, as_json: bool) -> None:
     """
-    Show for each client whether it is there, whether it knows of us, and when it was last heard of; and the store.
+    Show for each client whether it is there, what it has of us, and when it was last heard of; and the store.
     """
     where = os.path.abspath(root or home())
     clients = [_client(name, where) for name in PLACES]
@@ -228,20 +290,21 @@ def status(root: str | None, as_json: bool) -> None:
 
 def _client(name: str, root: str) -> dict[str, Any]:
     registered: dict[str, list[str]] = {}
+    given: dict[str, list[str]] = {"mail": [], "tools": []}
     programs: set[str] = set()
+    own = PLACES[name].own
     for level in _LEVELS:
-        for target in _targets((name,), {}, level):
-            text = _readable(target)
-            if text is not None and _knows(target, text):
-                registered.setdefault(level, []).append(str(target.path))
-                programs |= set(re.findall(r"([^\s\"']*fencepost)['\"]*(?: hook --client|\",|\"\n)", text))
-    place = PLACES[name]
-    named = os.environ.get(place.variable) if place.variable is not None else None
+        targets = [*_targets((name,), {}, level), *([_own(name, own, {})] if own and level == "user" else ())]
+        for target in filter(_has_ours, targets):
+            registered.setdefault(level, []).append(str(target.path))
+            given[target.file.gives].append(level)
+            programs |= set(_PROGRAM.findall(target.text() or ""))
     seen = spool.last_seen(root, name)
     return {
         "client": name,
-        "found": Path(named or Path.home() / place.folder).is_dir(),
+        "found": _folder(name, {}).is_dir(),
         "registered": registered,
+        **given,
         "program_found": all(os.access(program, os.X_OK) for program in programs) if programs else None,
         "delivers": sorted(CLIENTS[name].delivers),
         "qualified": CLIENTS[name].qualified,
@@ -249,28 +312,27 @@ def _client(name: str, root: str) -> dict[str, Any]:
     }
 
 
-def _readable(target: _Target) -> str | None:
-    try:
-        return target.text()
-    except Unmergeable:
-        return None
-
-
-def _knows(target: _Target, text: str) -> bool:
+def _has_ours(target: _Target) -> bool:
     """Does the file hold entries of ours?"""
     try:
-        return target.file.removed(text) != text
+        text = target.text()
     except Unmergeable:
-        return "fencepost hook --client" in text
+        return False
+    try:
+        return text is not None and target.file.removed(text) != text
+    except Unmergeable:
+        return text is not None and "fencepost hook --client" in text
 
 
 def _line(found: dict[str, Any]) -> str:
     if not found["found"]:
         return "not found"
-    words = [f"registered for the {' and the '.join(found['registered'])}" if found["registered"] else "not registered"]
+    words = [f"{part} registered for the {' and the '.join(found[part])}" for part in _PARTS if found[part]]
+    words += [f"{part} NOT registered" for part in _PARTS if found["registered"] and not found[part]]
+    words = words or ["not registered"]
     if found["program_found"] is False:
         words.append("BUT THE PROGRAM IS NOT WHERE IT SAYS: run `fencepost setup --write` again")
-    words.append("mail at " + ", ".join(found["delivers"]))
+    words.append("shows mail at " + ", ".join(found["delivers"]))
     words.append(f"tried with {found['qualified']}" if found["qualified"] else "not qualified")
     words.append("never heard of" if found["last_seen"] is None else f"last heard of {found['last_seen']}")
     return "; ".join(words)

@@ -7,29 +7,30 @@ misspelt grant would otherwise be a grant that is not there, or one too many.
 
 from __future__ import annotations
 
+import difflib
 import enum
-import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 import cattrs
 
-from fencepost.journal.errors import FencepostError
+from fencepost.journal.errors import BadInput
 from fencepost.mailbox import shapes
 from fencepost.mailbox.errors import InvalidFleet, UnknownAgent
 from fencepost.mailbox.fleet.policy import RoomRule
+from fencepost.mailbox.fleet.rules import Unfit, number, written
 
 #: UTF-8 bytes of one input that are shown to an agent whole; what is more goes into files.
 INLINE_BYTES: Final = 65_536
 #: Records that one reading aims at, and how many of each room it takes at least where there are so many.
 FETCH_RECORDS: Final = 100
 ROOM_RECORDS: Final = 10
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-_USER: Final = re.compile(r"@[^:\s]+:\S+")
-
-T = TypeVar("T")
+_NAME: Final = written(r"[a-z0-9][a-z0-9_-]{0,62}", "1 to 63 small letters, digits, - and _, beginning with no mark")
+_USER: Final = written(r"@[^:\s]+:\S+", "@name:server")
+_ADDRESS: Final = written(r"https?://[^/\s@]+(/\S*)?", "its address, http://… or https://…")
 
 
 class Runtime(enum.Enum):
@@ -39,12 +40,11 @@ class Runtime(enum.Enum):
     PI = "pi"
 
 
-def _number(least: int, most: int) -> Any:
-    return attrs.validators.and_(attrs.validators.ge(least), attrs.validators.le(most))
-
-
-def _scope(_: object, __: object, value: str) -> None:
-    shapes.scope(value)
+def _scope(_: object, field: attrs.Attribute[str], value: str) -> None:
+    try:
+        shapes.scope(value)
+    except BadInput as error:
+        raise Unfit(f"{field.name}: {error}") from error
 
 
 @attrs.frozen
@@ -60,11 +60,11 @@ class Limits:
         files_days: What was put into files stays so many days after it was delivered.
     """
 
-    inline_bytes: int = attrs.field(default=INLINE_BYTES, validator=_number(1_024, 1 << 20))
-    fetch_records: int = attrs.field(default=FETCH_RECORDS, validator=_number(1, 1_000))
-    room_records: int = attrs.field(validator=_number(1, 100))
-    media_bytes: int = attrs.field(default=50 << 20, validator=_number(0, 1 << 40))
-    files_days: int = attrs.field(default=30, validator=_number(1, 36_500))
+    inline_bytes: int = attrs.field(default=INLINE_BYTES, validator=number(1_024, 1 << 20))
+    fetch_records: int = attrs.field(default=FETCH_RECORDS, validator=number(1, 1_000))
+    room_records: int = attrs.field(validator=number(1, 100))
+    media_bytes: int = attrs.field(default=50 << 20, validator=number(0, 1 << 40))
+    files_days: int = attrs.field(default=30, validator=number(1, 36_500))
 
     @room_records.default
     def _room_records(self) -> int:
@@ -90,9 +90,9 @@ class AgentRule:
         mail: The scopes whose mail may wake it; those of its folder without any.
     """
 
-    name: str = attrs.field(validator=attrs.validators.matches_re(_NAME))
-    user: str = attrs.field(validator=attrs.validators.matches_re(_USER))
-    owner: str = attrs.field(validator=attrs.validators.matches_re(_USER))
+    name: str = attrs.field(validator=_NAME)
+    user: str = attrs.field(validator=_USER)
+    owner: str = attrs.field(validator=_USER)
     runtime: Runtime
     folder: str
     rooms: tuple[RoomRule, ...] = ()
@@ -115,9 +115,9 @@ class Fleet:
         state: The folder for what is not in the journal: files for agents, and what is running.
     """
 
-    homeserver: str = attrs.field(validator=attrs.validators.matches_re(re.compile(r"https?://[^/\s@]+(/\S*)?")))
+    homeserver: str = attrs.field(validator=_ADDRESS)
     agents: tuple[AgentRule, ...]
-    permits: int = attrs.field(default=1, validator=_number(1, 10_000))
+    permits: int = attrs.field(default=1, validator=number(1, 10_000))
     state: str = "fleet-state"
     limits: Limits = attrs.field(factory=Limits)
 
@@ -184,33 +184,49 @@ def _placed(fleet: Fleet, folder: Path) -> Fleet:
 def _explained(error: BaseException, kind: Any) -> str:
     """What is wrong with a value, without the words of the library that noticed."""
     if isinstance(error, cattrs.ForbiddenExtraKeysError):
-        return f"unknown key {', '.join(sorted(error.extra_fields))}"
+        return ", ".join(_unknown(key, error.cl) for key in sorted(error.extra_fields))
     if isinstance(error, KeyError):
         return "a key is missing"
-    if isinstance(error, (_WrongType, FencepostError)):
+    if isinstance(error, (_WrongType, Unfit)):
         return str(error)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f"none of {', '.join(each.value for each in kind)}"
     return "a value that cannot be"
 
 
+def _unknown(key: str, kind: Any) -> str:
+    near = difflib.get_close_matches(key, [field.name for field in attrs.fields(kind)], 1)
+    return f"unknown key {key}" + (f" (did you mean {near[0]}?)" if near else "")
+
+
 class _WrongType(ValueError):
     pass
 
 
-def _strict(kind: type[T], name: str) -> Any:
-    def structure(value: Any, _: Any) -> T:
-        if type(value) is not kind:
-            raise _WrongType(f"a {name} belongs here")
-        return value
+def _strict(kind: type, name: str, structure: Callable[[Any, Any], Any] | None = None) -> Callable[[Any, Any], Any]:
+    """Takes what TOML has as that and nothing else, and goes on with it."""
 
-    return structure
+    def checked(value: Any, wanted: Any) -> Any:
+        if type(value) is not kind:
+            raise _WrongType(f"{name} belongs here")
+        return value if structure is None else structure(value, wanted)
+
+    return checked
 
 
 def _make_converter() -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True)
-    for kind, name in ((str, "string"), (int, "whole number"), (bool, "true or false")):
+    for kind, name in ((str, "a string"), (int, "a whole number"), (bool, "true or false")):
         converter.register_structure_hook(kind, _strict(kind, name))
+    listed = _strict(list, "a list", converter.get_structure_hook(tuple[str, ...]))
+    converter.register_structure_hook_func(lambda kind: getattr(kind, "__origin__", None) is tuple, listed)
+
+    def table(kind: Any) -> Callable[[Any, Any], Any]:
+        needed = ", ".join(field.name for field in attrs.fields(kind) if field.default is attrs.NOTHING)
+        structure = converter.gen_structure_attrs_fromdict(kind)
+        return _strict(dict, f"a table{' with ' if needed else ''}{needed}", structure)
+
+    converter.register_structure_hook_factory(attrs.has, table)
     return converter
 
 

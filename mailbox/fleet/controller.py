@@ -22,6 +22,7 @@ from fencepost.mailbox.box import Mailbox, new_message_id
 from fencepost.mailbox.confirmation import Move, Sight, Stage, next_move
 from fencepost.mailbox.errors import (
     EngineFailed,
+    EngineNotStarted,
     EngineRefused,
     FilesFailed,
     HomeserverTrouble,
@@ -50,12 +51,12 @@ from fencepost.mailbox.fleet.files import Files
 from fencepost.mailbox.fleet.found import Found
 from fencepost.mailbox.fleet.ledger import Ledger
 from fencepost.mailbox.fleet.listener import Listener
+from fencepost.mailbox.fleet.mail import waiting
 from fencepost.mailbox.fleet.permits import Permits
 from fencepost.mailbox.fleet.policy import Verdict, Wake, judge
 from fencepost.mailbox.fleet.said import Said
+from fencepost.mailbox.fleet.troubles import Troubles
 from fencepost.mailbox.fleet.writing import Input, Stored
-from fencepost.mailbox.message import Delivery
-from fencepost.mailbox.views import LIMIT_MAX
 
 #: How long one long poll of the homeserver lasts.
 _POLL_S: Final = 30
@@ -71,6 +72,12 @@ _PAUSE_MAX_S: Final = 60
 _DAY_S: Final = 86_400
 #: Messages that one delivery of mail carries.
 _MAIL_MAX: Final = 20
+#: What trouble may be about: reading rooms, waiting for news of them, the program, and what is kept on disk.
+_LOOKING: Final = "looking"
+_RINGING: Final = "ringing"
+_PROGRAM: Final = "program"
+_RECORDS: Final = "records"
+_ANSWERS: Final = "the homeserver answers again"
 
 
 class Controller:
@@ -87,7 +94,8 @@ class Controller:
         matcher: Finds a delivery in the native history.
         files: Where what is too large goes.
         permits: Shared with the others.
-        say: Tells the operator something, in a sentence.
+        troubles: Its troubles.
+        say: Tells the operator something else of it, in a sentence.
     """
 
     def __init__(
@@ -102,6 +110,7 @@ class Controller:
         matcher: Matcher,
         files: Files,
         permits: Permits,
+        troubles: Troubles,
         say: Callable[[str], None],
     ) -> None:
         self._rule = rule
@@ -113,7 +122,9 @@ class Controller:
         self._matcher = matcher
         self._files = files
         self._permits = permits
+        self._troubles = troubles
         self._say = say
+        self._runs = True
         self._engine: Engine | None = None
         self._given: str | None = None
         self._given_at = 0.0
@@ -131,6 +142,7 @@ class Controller:
 
         Raises:
             AgentTaken: Another controller has it.
+            AccessTokenOfAnother: Its access token is for another user than its rooms are for.
             NativeHistoryLost, EntryAltered: What was saved for it can be neither found nor ruled out.
         """
         ear = threading.Thread(target=self._hear, args=(stop,), name=f"{self._rule.name} hears", daemon=True)
@@ -142,6 +154,7 @@ class Controller:
                 pause = min(2 * pause, _PAUSE_MAX_S) if wait_s is None else _PAUSE_S
                 stop.wait(pause if wait_s is None else wait_s)
         finally:
+            self._runs = False
             self._permits.give_back(self._rule.name)
             self._end_engine()
 
@@ -149,22 +162,29 @@ class Controller:
         """Take a step; None where something has to be waited for that is not in order."""
         try:
             self._sweep()
-            return self.step()
-        except (FilesFailed, HomeserverTrouble, NativeHistoryUnreadable) as error:
-            self._tell(error)
+            wait_s = self.step()
+        except HomeserverTrouble as error:
+            self._trouble(_LOOKING, error)
+        except EngineNotStarted as error:
+            self._trouble(_PROGRAM, error)
         except EngineFailed as error:
-            self._tell(error)
+            self._trouble(_PROGRAM, error)
             self._end_engine()
+        except (FilesFailed, NativeHistoryUnreadable) as error:
+            self._trouble(_RECORDS, error)
         except JournalError as error:
-            self._tell(error)
+            self._trouble(_RECORDS, error)
             self._end_engine()
             with contextlib.suppress(JournalError):
                 self._ledger.reload()
+        else:
+            self._troubles.over(_RECORDS, "its files and records can be read and written again")
+            return wait_s
         self._news.set()
         return None
 
-    def _tell(self, error: FencepostError) -> None:
-        self._say(f"{self._rule.name}: {error} [{error.code}]")
+    def _trouble(self, about: str, error: FencepostError) -> None:
+        self._troubles.begin(about, f"{error} [{error.code}]")
 
     def _sweep(self) -> None:
         """Once a day."""
@@ -175,13 +195,15 @@ class Controller:
     def _hear(self, stop: threading.Event) -> None:
         """Ring when a room has something new."""
         pause = _PAUSE_S
-        while not stop.is_set():
+        while self._runs and not stop.is_set():
             try:
                 if self._listener.ring(_POLL_S):
                     self._news.set()
+                self._troubles.over(_RINGING, _ANSWERS)
                 pause = _PAUSE_S
             except HomeserverTrouble as error:
-                self._tell(error)
+                if self._runs:
+                    self._trouble(_RINGING, error)
                 stop.wait(pause)
                 pause = min(2 * pause, _PAUSE_MAX_S)
 
@@ -200,6 +222,8 @@ class Controller:
             entry = self._entry() if agent.stage is Stage.SUBMITTED else None
             given = agent.delivery is not None and agent.delivery.id == self._given
             sight = Sight(idle=engine.idle(), given=given, entry=entry)
+            if agent.delivery is None or entry is not None:
+                self._troubles.over(_PROGRAM, "its program runs and takes input again")
         match next_move(agent, sight):
             case Move.TAKE:
                 return self._take(idle=sight.idle)
@@ -240,7 +264,7 @@ class Controller:
             ends = history.size(agent.delivery.history)
             raise NativeHistoryLost(path=agent.delivery.history, offset=agent.delivery.offset, size_bytes=ends)
         if agent.delivered:
-            self._say(f"{self._rule.name}: {agent.history} is not there any more, and a new session is begun")
+            self._say(f"{agent.history} is not there any more, and a new session is begun")
         self._ledger.record(AgentBound(found.session, found.history))
 
     def _end_engine(self) -> None:
@@ -266,7 +290,7 @@ class Controller:
             self._running().submit(agent.delivery.id, agent.delivery.text)
         except EngineRefused as error:
             self._given = None
-            self._tell(error)
+            self._trouble(_PROGRAM, error)
             return _LOOK_S
         return 0
 
@@ -274,7 +298,7 @@ class Controller:
         if not idle:
             self._given_at = time.monotonic()  # a turn may take as long as it takes
         elif self._given is not None and time.monotonic() - self._given_at > _SETTLE_S:
-            self._say(f"{self._rule.name}: its program has not written down what it was given, and is started anew")
+            self._troubles.begin(_PROGRAM, "its program has not written down what it was given, and is started anew")
             self._end_engine()
             return 0
         self._running().wait(_LOOK_S)
@@ -319,6 +343,7 @@ class Controller:
             return False
         self._news.clear()
         found = self._listener.look(self._ledger.place)
+        self._troubles.over(_LOOKING, _ANSWERS)
         self._note(found)
         unread = {room: self._judged(found, room) for room in found.unread}
         if not (batch.wakes(unread) or any(self._is_full(found, room) for room in unread)):
@@ -348,7 +373,7 @@ class Controller:
         happened: dict[str, list[RoomEvent]] = {}
         for each in found.happenings:
             if each.loud:
-                self._say(f"{self._rule.name}: {each}")
+                self._say(str(each))
             if each.events:
                 happened.setdefault(each.room, []).extend(each.events)
         known = self._ledger.agent.rooms
@@ -356,6 +381,7 @@ class Controller:
             *(RoomFound(rule, room) for rule, room in found.rooms.items() if known.get(rule) != room),
             rooms_too=happened,
         )
+        self._troubles.rooms(found.unheard)
 
     def _judged(self, found: Found, room: str) -> list[Judged]:
         rule, unread = self._listener.rule_of(room), found.unread[room]
@@ -392,11 +418,7 @@ class Controller:
         session = self._ledger.agent.session
         if session is None or not tuple(self._box.mounts):
             return False
-        waking = [
-            receipt
-            for receipt in self._box.list(session=session, limit=LIMIT_MAX).items
-            if receipt.message.letter.delivery is Delivery.WAKE and not receipt.message.wake_accepted
-        ][:_MAIL_MAX]
+        waking = waiting(self._box, session)[:_MAIL_MAX]
         if not waking or not self._may_work():
             return False
         held = []

@@ -17,7 +17,9 @@ from fencepost.mailbox.events import (
     DeliveryConfirmed,
     DeliverySaved,
     DeliverySubmitted,
+    RoomFound,
 )
+from fencepost.mailbox.fleet import writing
 from fencepost.mailbox.fleet.ledger import stream_of
 from fencepost.mailbox.store.port import Store
 
@@ -30,6 +32,8 @@ class Delivered:
     Attributes:
         events: The events of rooms that it took.
         messages: The messages that it took.
+        rooms: The rooms that these events are of, as a rule calls each.
+        senders: Who has said what it took.
         size: UTF-8 bytes of the input.
         history: The native history that it is for.
         attempts: How often it was submitted.
@@ -39,6 +43,8 @@ class Delivered:
     id: str
     events: tuple[str, ...]
     messages: tuple[str, ...]
+    rooms: tuple[str, ...]
+    senders: tuple[str, ...]
     size: int
     history: str
     saved_at: str
@@ -55,11 +61,16 @@ class Delivered:
 
     def __str__(self) -> str:
         taken = f"{len(self.events)} of rooms, {len(self.messages)} of mail, {self.size:,} bytes"
+        words = [f"in {', '.join(self.rooms)}"] if self.rooms else []
+        words += [f"from {', '.join(self.senders)}"] if self.senders else []
+        return "\n  ".join((f"{self.id}  {taken}, {self._stands()}", *words))
+
+    def _stands(self) -> str:
         if self.entry is None:
             tried = f"submitted {self.submitted_at}, attempt {self.attempts}" if self.submitted_at else "not submitted"
-            return f"{self.id}  {taken}, saved {self.saved_at}, {tried}: not proven yet"
+            return f"saved {self.saved_at}, {tried}: not proven yet"
         done = f"acknowledged {self.acknowledged_at}" if self.acknowledged_at else "not acknowledged yet"
-        return f"{self.id}  {taken}, saved {self.saved_at}, proven {self.confirmed_at} by {self.entry}, {done}"
+        return f"saved {self.saved_at}, proven {self.confirmed_at} by {self.entry}, {done}"
 
 
 def of(store: Store, agent: str) -> list[Delivered]:
@@ -75,13 +86,18 @@ def of(store: Store, agent: str) -> list[Delivered]:
 def replay(events: Iterable[Event]) -> list[Delivered]:
     """The deliveries that these events of an agent's stream are about, oldest first; what was erased is left out."""
     found: list[Delivered] = []
+    rules: dict[str, str] = {}
     for event in events:
         happened = None if event.data is None else codec.decode(event.type, event.data)
-        if isinstance(happened, DeliverySaved):
+        if isinstance(happened, RoomFound):
+            rules[happened.room] = happened.rule
+        elif isinstance(happened, DeliverySaved):
             taken = tuple(each for read in happened.reads for each in read.taken)
+            rooms = tuple(rules.get(read.room, read.room) for read in happened.reads if read.taken)
             mail = tuple(each.rpartition("/")[0] for each in happened.mail)
+            senders = writing.senders(happened.text)
             size = len(happened.text.encode())
-            found.append(Delivered(happened.id, taken, mail, size, happened.history, event.at))
+            found.append(Delivered(happened.id, taken, mail, rooms, senders, size, happened.history, event.at))
         elif found:
             found[-1] = _after(found[-1], happened, event.at)
     return found

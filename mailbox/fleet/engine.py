@@ -33,7 +33,8 @@ class Engine(Protocol):
     One run of the program.  One thread uses it; its answers are read by threads of its own.
 
     Raises:
-        EngineFailed: From every method: the program cannot be started, has ended, or answers what nobody understands.
+        EngineNotStarted: The program cannot be started.
+        EngineFailed: From every method: the program has ended, or answers what nobody understands.
             This run is to be ended; what it was given is looked for in its history before another run is given it.
     """
 

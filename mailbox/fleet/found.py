@@ -46,6 +46,11 @@ class Happening:
     events: tuple[RoomEvent, ...] = ()
 
     @property
+    def stands(self) -> bool:
+        """It is not over yet."""
+        return self.what in (What.REFUSED, What.CLOSED, What.ENCRYPTED)
+
+    @property
     def loud(self) -> bool:
         """An operator is to be told."""
         return self.what is not What.MOVED
@@ -88,9 +93,11 @@ class Found:
         facts: Room id -> what is known of each of these.
         happenings: What happened, in order.
         rooms: What a rule calls a room -> the room's id, where it was found.
+        unheard: The rooms that cannot be heard now -> why, in a sentence that was among what happened once.
     """
 
     unread: Mapping[str, Unread]
     facts: Mapping[str, RoomFacts]
     happenings: Sequence[Happening]
     rooms: Mapping[str, str]
+    unheard: Mapping[str, str]

@@ -18,7 +18,13 @@ from typing import Any, Final
 import attrs
 
 from fencepost.mailbox.caller import utc_now
-from fencepost.mailbox.errors import HomeserverBusy, HomeserverRefused, HomeserverUnavailable, StrangeHomeserver
+from fencepost.mailbox.errors import (
+    AccessTokenOfAnother,
+    HomeserverBusy,
+    HomeserverRefused,
+    HomeserverUnavailable,
+    StrangeHomeserver,
+)
 from fencepost.mailbox.events import RoomClosed, RoomEvent
 from fencepost.mailbox.fleet import reading
 from fencepost.mailbox.fleet.files import Files
@@ -90,6 +96,7 @@ class Listener:
         self._settled: dict[str, str] = {}
         self._encrypted: set[str] = set()
         self._direct: set[str] | None = None
+        self._proven = False
         # What both threads use.
         self._mutex = threading.Lock()
         self._sure = set[str]()
@@ -120,6 +127,8 @@ class Listener:
                 by = _invitation(invite, self._user)
                 if by is not None:
                     self._invited[room] = by
+            for room in _fields(rooms.get("leave")):  # an invitation may be taken back
+                self._invited.pop(room, None)
         return since is None or again or any(rooms.get(kind) for kind in ("join", "invite", "leave"))
 
     def _doubt(self) -> None:
@@ -137,6 +146,9 @@ class Listener:
 
         Args:
             place_of: Gives the place of a room by its id; None where it never was opened.
+
+        Raises:
+            AccessTokenOfAnother: The client is another user's.
         """
         try:
             return self._look(place_of)
@@ -145,6 +157,7 @@ class Listener:
             raise
 
     def _look(self, place_of: Callable[[str], Place | None]) -> Found:
+        self._prove()
         happenings: list[Happening] = []
         self._resolve(happenings)
         joined = self._client.joined_rooms()
@@ -159,7 +172,16 @@ class Listener:
             self._rooms[name] = [room for room in rooms[:-1] if room in unread] + rooms[-1:]
         facts = {room: self._facts_of(room) for room in unread}
         found = {name: rooms[0] for name, rooms in self._rooms.items() if rooms}
-        return Found(unread, facts, [each for each in happenings if self._is_new(each)], found)
+        unheard = {each.room: str(each) for each in happenings if each.stands}
+        return Found(unread, facts, [each for each in happenings if self._is_new(each)], found, unheard)
+
+    def _prove(self) -> None:
+        """Whose ears these are: what another user is in says nothing of the agent's rooms."""
+        if not self._proven:
+            owner = self._client.whoami()
+            if owner != self._user:
+                raise AccessTokenOfAnother(user=self._user, owner=owner, origin=self._client.origin)
+            self._proven = True
 
     def rule_of(self, room: str) -> RoomRule:
         """The rule by which a room is heard."""
@@ -194,9 +216,9 @@ class Listener:
                 return self._read(room, place, happenings)
             if place is not None and place.closed is None:
                 return self._read_out(room, place, happenings)
-            self._enter(room, happenings)
+            self._enter(room, place, happenings)
         except (HomeserverRefused, StrangeHomeserver) as error:
-            happenings.append(Happening(room, What.GAP, str(error)))
+            happenings.append(Happening(room, What.REFUSED, str(error)))
         return None
 
     # --- a room that the agent is in -----------------------------------------------------------------------
@@ -272,11 +294,12 @@ class Listener:
         self._tell(room, stretch, happenings)
         return stretch
 
-    def _enter(self, room: str, happenings: list[Happening]) -> None:
+    def _enter(self, room: str, place: Place | None, happenings: list[Happening]) -> None:
         with self._mutex:
             invitation = self._invited.get(room)
         if invitation is None:
-            happenings.append(Happening(room, What.REFUSED, "the agent is not in it, and nobody has invited it"))
+            why = None if place is None else place.closed
+            happenings.append(Happening(room, What.REFUSED, _uninvited(why)))
             return
         by, direct = invitation
         self._client.join(room)
@@ -299,6 +322,8 @@ class Listener:
             happenings.append(Happening(room, what, "" if closed is None else closed.why, stretch.events))
         if closed is not None:
             self._told = {key for key in self._told if key[0] != room}
+            if not stretch.hears:  # which says no more than that it was closed
+                self._told.add((room, What.REFUSED, _uninvited(closed.why)))
         happenings += [Happening(room, What.GAP, note) for note in stretch.notes]
         if stretch.more and not stretch.said:
             with self._mutex:
@@ -391,6 +416,10 @@ class Listener:
         except (StrangeHomeserver, HomeserverBusy):
             return "not fetched, because the homeserver does not give it"
         return files.put(into.getvalue())
+
+
+def _uninvited(why: str | None) -> str:
+    return f"{why or 'the agent is not in it'}, and nobody has invited it"
 
 
 def _folded(place: Place | None, events: Iterable[RoomEvent]) -> Place:

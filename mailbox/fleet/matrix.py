@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, Final, Literal, NoReturn
@@ -46,6 +47,8 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 _ATTEMPTS: Final = 8
 _PATIENCE_S: Final = 30.0
 _SAID_MAX: Final = 200
+#: Processes begin at so many different places; it is also the longest wait in milliseconds, should anybody wait.
+_BEGINNINGS: Final = 10_000
 _API: Final = "/_matrix/client/v3"
 _NOTHING: Final[Mapping[str, Any]] = {"types": []}
 
@@ -77,6 +80,10 @@ class Matrix:
         transport: What carries requests; the network where None.
         sleep: Waits some seconds.
 
+    Attributes:
+        url: Where the homeserver is.
+        origin: Where the access token came from.
+
     Raises:
         HomeserverUnavailable: From every method: it does not answer.
         HomeserverBusy: It wants to be asked less often than can be waited for.
@@ -95,10 +102,10 @@ class Matrix:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.url: Final = url.rstrip("/")
-        self._origin = credentials.origin
+        self.origin: Final = credentials.origin
         self._timeout_s = timeout_s
         self._sleep = sleep
-        self._beginnings = itertools.count(1)
+        self._beginnings = itertools.count(1 + secrets.randbelow(_BEGINNINGS))
         self._http = httpx.Client(
             headers={"Authorization": f"Bearer {credentials.token}"},
             follow_redirects=False,
@@ -143,7 +150,8 @@ class Matrix:
             sieve: What of it is wanted.
             timeout_s: How long to wait for something new.
         """
-        # A beginning that is asked for again in the same words is answered from memory, minutes old.
+        # A beginning that is asked for again in the same words, also by a process before this one, is answered from
+        # memory, minutes old.  Nobody waits at a beginning, so these differ in how long.
         timeout_ms = next(self._beginnings) if since is None else int(timeout_s * 1000)
         params = {"filter": orjson.dumps(sieve).decode(), "timeout": str(timeout_ms)}
         if since is not None:
@@ -299,6 +307,8 @@ class Matrix:
         patience_s, asked = _PATIENCE_S, f"{verb} {'/'.join(path)[:_SAID_MAX]}"
         for _ in range(_ATTEMPTS):
             status, body, header = self._once(verb, url, params, raw, timeout_s or self._timeout_s)
+            if status == httpx.codes.NOT_FOUND and not _has_reason(body):
+                self.strange(f"status {status} without a reason")
             if status != httpx.codes.TOO_MANY_REQUESTS:
                 return self._read(status, body, asked)
             wait_s = _wait_s(body, header)
@@ -349,7 +359,7 @@ class Matrix:
         error = flat if isinstance(flat, dict) else {}
         reason, said = (str(error.get(key, "without a reason"))[:_SAID_MAX] for key in ("errcode", "error"))
         if status == httpx.codes.UNAUTHORIZED:
-            raise AccessTokenRefused(url=self.url, origin=self._origin)
+            raise AccessTokenRefused(url=self.url, origin=self.origin)
         raise HomeserverRefused(url=self.url, asked=asked, status=status, reason=reason, said=said)
 
     def _text(self, answer: Mapping[str, Any], key: str) -> str:
@@ -380,6 +390,12 @@ def _parsed(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
+
+
+def _has_reason(body: bytes) -> bool:
+    """A homeserver says why; the 404 of what stands before one, or in its place, is about no event and no room."""
+    flat = _parsed(body)
+    return isinstance(flat, dict) and "errcode" in flat
 
 
 def _wait_s(body: bytes, header: str | None) -> float:

@@ -11,12 +11,12 @@ Rules for this file: pure.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Collection
 from typing import Final
 
 import attrs
 
+from fencepost.mailbox.fleet.rules import written
 from fencepost.mailbox.fleet.said import Kind, Said
 
 #: A grant for whoever is in the room.
@@ -41,7 +41,9 @@ class Grant:
         muted: Not now.
     """
 
-    sender: str = attrs.field(validator=attrs.validators.matches_re(re.compile(r"\*|@[^:\s]+:\S+")))
+    sender: str = attrs.field(
+        validator=written(r"\*|@[^:\s]+:\S+", "a Matrix user, @name:server, or * for whoever is in the room")
+    )
     muted: bool = False
 
 
@@ -56,7 +58,7 @@ class RoomRule:
         wake: What wakes the agent.
     """
 
-    room: str = attrs.field(validator=attrs.validators.matches_re(re.compile(r"[!#]\S+")))
+    room: str = attrs.field(validator=written(r"[!#]\S+", "the room's id, !…, or an alias, #…"))
     grants: tuple[Grant, ...] = ()
     wake: Wake = Wake.ALL
 

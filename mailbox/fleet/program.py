@@ -19,6 +19,7 @@ import json
 import os
 import queue
 import re
+import shutil
 import subprocess
 import threading
 import time
@@ -30,7 +31,7 @@ import attrs
 import orjson
 
 from fencepost.journal.disk import PRIVATE_FILE, PRIVATE_FOLDER
-from fencepost.mailbox.errors import EngineFailed
+from fencepost.mailbox.errors import EngineFailed, EngineNotStarted, UnreadyAgent
 from fencepost.mailbox.fleet import orphans
 
 #: No line of either program comes near; without a limit, one line could take all memory.
@@ -68,6 +69,23 @@ class Launch:
 def inherited(environ: Mapping[str, str], but: Collection[str] = ()) -> dict[str, str]:
     """What a program gets of our environment: all but our own secrets, and what is named."""
     return {name: value for name, value in environ.items() if name not in but and not _OURS.fullmatch(name)}
+
+
+def check(launch: Launch, agent: str) -> None:
+    """
+    Nothing, where the folder is there and the program is found.
+
+    Raises:
+        UnreadyAgent: One of them is not.
+    """
+    if not launch.here.is_dir():
+        why = "is no folder" if launch.here.exists() else "does not exist"
+        raise UnreadyAgent(agent=agent, why=f"its folder {launch.here} {why}")
+    program = launch.argv[0]
+    # A path is taken from the folder that the program works in, as the system does.
+    path = str(launch.here / program) if os.sep in program else program
+    if shutil.which(path, path=launch.environ.get("PATH")) is None:
+        raise UnreadyAgent(agent=agent, why=f"its program {program} is not found")
 
 
 def _started(launch: Launch, words: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -109,8 +127,8 @@ class Program:
             not understand, and never asks.
 
     Raises:
-        EngineFailed: It cannot be started, or a run before it cannot be ended; from every method but `say`, it has
-            ended or is not understood.
+        EngineNotStarted: It cannot be started.
+        EngineFailed: A run before it cannot be ended; from every method but `say`, it has ended or is not understood.
     """
 
     def __init__(
@@ -132,8 +150,11 @@ class Program:
             launch.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             orphans.end_orphan(launch.folder, name)
             self._process = _started(launch, words)
-        except (OSError, ValueError) as error:
-            raise self._failed(f"it cannot be started: {error}") from error
+        except OSError as error:
+            what = f"{error.filename}: " if error.filename else ""
+            raise EngineNotStarted(program=name, why=f"{what}{error.strerror or error}") from error
+        except ValueError as error:
+            raise EngineNotStarted(program=name, why=str(error)) from error
         self._known = orphans.Process.of(self._process.pid)
         streams = self._process.stdin, self._process.stdout, self._process.stderr
         for run, stream in zip((self._write, self._read, self._keep), streams, strict=True):

@@ -5,11 +5,12 @@ All agents of a fleet, each with a controller of its own, until it is to stop.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -28,7 +29,8 @@ from fencepost.mailbox.fleet.ledger import ACTOR, Ledger
 from fencepost.mailbox.fleet.listener import Listener
 from fencepost.mailbox.fleet.matrix import Matrix
 from fencepost.mailbox.fleet.permits import Permits
-from fencepost.mailbox.fleet.program import Launch, inherited
+from fencepost.mailbox.fleet.program import Launch, check, inherited
+from fencepost.mailbox.fleet.troubles import Troubles
 from fencepost.mailbox.store.port import Store
 
 #: How long the controllers may take to end their programs.
@@ -38,6 +40,8 @@ _LOCK: Final = "controller.lock"
 #: Whoever asks for the status has the lock for a moment, which is no controller.
 _ASKED_S: Final = 1.0
 _MISTAKE: Final = "mistake.log"
+#: What the trouble of an agent that is left alone is about.
+_FED: Final = "fed"
 
 
 @contextlib.contextmanager
@@ -91,6 +95,7 @@ def run(
     store: Store,
     mounts: Callable[[AgentRule], Sequence[Mount]],
     *,
+    environ: Mapping[str, str],
     say: Callable[[str], None],
     stop: threading.Event,
 ) -> bool:
@@ -101,6 +106,7 @@ def run(
         fleet: What is said of them.
         store: Where it is recorded, and where their mail is.
         mounts: The scopes whose mail may wake an agent.
+        environ: Has access tokens, and what else the programs of agents are to have.
         say: Tells the operator something, in a sentence; threads call it.
         stop: Set by whoever wants an end.
 
@@ -111,29 +117,36 @@ def run(
         FencepostError: One of them cannot be begun with; none is.
     """
     permits = Permits(fleet.permits)
-    troubles: list[Exception] = []
+    starved: list[AgentRule] = []
     with contextlib.ExitStack() as stack:
-        controllers = [
-            (
-                agent,
-                _controller(fleet, agent, stack.enter_context(held(fleet, agent)), store, mounts, permits, say, stack),
-            )
-            for agent in fleet.agents
-            if agent.enabled
-        ]
+        fed: list[tuple[AgentRule, Troubles, Controller]] = []
+        for agent in fleet.agents:
+            if agent.enabled:
+                folder = stack.enter_context(held(fleet, agent))
+                tell = functools.partial(_say_of, agent, say)
+                troubles = Troubles(Path(folder), tell)
+                controller = _controller(
+                    fleet, agent, folder, store, mounts(agent), permits, environ, troubles, tell, stack
+                )
+                fed.append((agent, troubles, controller))
+        _introduce([agent for agent, _, _ in fed], say)
 
-        def feed(agent: AgentRule, controller: Controller) -> None:
+        def feed(agent: AgentRule, troubles: Troubles, controller: Controller) -> None:
             try:
                 controller.run(stop)
             except FencepostError as error:
-                troubles.append(error)
-                say(f"{agent.name} is fed no more: {error} [{error.code}]")
-            except Exception as error:  # noqa: BLE001 - a mistake of ours is no reason to starve the others
-                troubles.append(error)
+                starved.append(agent)
+                troubles.end()
+                troubles.begin(_FED, f"it is fed no more: {error} [{error.code}]")
+            except Exception:  # noqa: BLE001 - a mistake of ours is no reason to starve the others
+                starved.append(agent)
                 path = _kept(Path(fleet.state) / agent.name / _MISTAKE)
-                say(f"{agent.name} is fed no more, by a mistake in fencepost: please report what is in {path}")
+                troubles.end()
+                troubles.begin(_FED, f"it is fed no more, by a mistake in fencepost: please report what is in {path}")
+            else:
+                troubles.end()
 
-        threads = [threading.Thread(target=feed, args=each, name=each[0].name, daemon=True) for each in controllers]
+        threads = [threading.Thread(target=feed, args=each, name=each[0].name, daemon=True) for each in fed]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -141,7 +154,26 @@ def run(
                 thread.join(_LOOK_S)
         for thread in threads:
             thread.join(_END_S)
-    return not troubles
+    return not starved
+
+
+def _say_of(agent: AgentRule, say: Callable[[str], None], text: str) -> None:
+    say(f"{agent.name}: {text}")
+
+
+def _introduce(agents: Sequence[AgentRule], say: Callable[[str], None]) -> None:
+    """Who is fed, and who will never hear anything, which nothing else would tell."""
+    if not agents:
+        say("no agent is enabled, so nobody is fed")
+        return
+    say(f"feeding {len(agents)} agent{'' if len(agents) == 1 else 's'}: {', '.join(agent.name for agent in agents)}")
+    for agent in agents:
+        if not agent.rooms:
+            _say_of(agent, say, "it has no rooms, and hears mail only")
+        for room in agent.rooms:
+            if all(grant.muted for grant in room.grants):
+                why = "in which all grants are muted" if room.grants else "which has no grants"
+                _say_of(agent, say, f"nobody may be heard in {room.room}, {why}")
 
 
 def _kept(path: Path) -> Path:
@@ -156,32 +188,36 @@ def _controller(
     agent: AgentRule,
     folder: str,
     store: Store,
-    mounts: Callable[[AgentRule], Sequence[Mount]],
+    mounts: Sequence[Mount],
     permits: Permits,
+    environ: Mapping[str, str],
+    troubles: Troubles,
     say: Callable[[str], None],
     stack: contextlib.ExitStack,
 ) -> Controller:
-    client = stack.enter_context(contextlib.closing(Matrix(fleet.homeserver, credentials.of(agent, os.environ))))
-    start, matcher = _engine(agent, folder)
+    client = stack.enter_context(contextlib.closing(Matrix(fleet.homeserver, credentials.of(agent, environ))))
+    start, matcher = _engine(agent, folder, environ)
     ledger = Ledger(store, agent.name)
     return Controller(
         agent,
         fleet.limits,
         ledger=ledger,
-        box=Mailbox(store, mounts(agent), actor=ACTOR),
+        box=Mailbox(store, mounts, actor=ACTOR),
         listener=Listener(client, agent.user, agent.rooms, ledger.agent.rooms),
         start=start,
         matcher=matcher,
         files=Files(str(Path(folder) / "files")),
         permits=permits,
+        troubles=troubles,
         say=say,
     )
 
 
-def _engine(agent: AgentRule, folder: str) -> tuple[Callable[[], Engine], Matcher]:
+def _engine(agent: AgentRule, folder: str, environ: Mapping[str, str]) -> tuple[Callable[[], Engine], Matcher]:
     """What makes an engine of the agent's runtime, and what finds a delivery in its history."""
     argv = (*(agent.program or (agent.runtime.value,)), *agent.arguments)
-    launch = Launch(argv, Path(agent.folder), inherited(os.environ), Path(folder))
+    launch = Launch(argv, Path(agent.folder), inherited(environ), Path(folder))
+    check(launch, agent.name)
     match agent.runtime:
         case Runtime.CODEX:
             return lambda: codex.Codex(launch), codex.entry

@@ -23,7 +23,8 @@ from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store.documents import Document
 from fencepost.mailbox.store.port import Query, Redaction, Stretch, Unsupported
 from fencepost.mailbox.store.texts import Found, Sight, Text
-from fencepost.mailbox.wire.port import METHODS
+from fencepost.mailbox.wire import kinds
+from fencepost.mailbox.wire.port import METHODS, PAGES
 
 _ROUTE: Final = "fencepost/"
 
@@ -56,6 +57,18 @@ class RemoteStore:
             if known.writes:
                 raise OutcomeUnknown(path=self._transport.url, why=f"it has answered strangely ({why})") from error
             raise StrangeAnswer(url=self._transport.url, why=why) from error
+
+    def _pages(self, method: str, **arguments: Any) -> list[Any]:
+        """All of the rows, which come in several answers where they are long."""
+        page, wanted = PAGES[method], arguments["limit"]
+        found: list[Any] = []
+        while True:
+            arguments["limit"] = wanted - len(found)
+            rows = self._ask(method, **arguments)
+            found += rows
+            if not rows or page.is_whole(rows, arguments["limit"]):
+                return found
+            arguments[page.key] = page.place(rows[-1])
 
     # --- who, and what is durable -----------------------------------------------------------------------
 
@@ -101,13 +114,16 @@ class RemoteStore:
 
     def events(self, stream: Stream) -> list[Event]:
         """See `fencepost.mailbox.store.port.Store`."""
-        found: list[Event] = self._ask("events", stream=stream)
+        found: list[Event] = []
+        while rows := self.events_from(stream, found[-1].version if found else 0, kinds.ALL):
+            found += rows
+            if len(rows) < kinds.ALL:
+                break
         return found
 
     def events_from(self, stream: Stream, after: int, limit: int) -> Sequence[Event]:
         """See `fencepost.mailbox.store.port.Store`."""
-        found: list[Event] = self._ask("events_from", stream=stream, after=after, limit=limit)
-        return found
+        return self._pages("events_from", stream=stream, after=after, limit=limit)
 
     def annotations(self, conversation: str, turn: int | None) -> Sequence[Document]:
         """See `fencepost.mailbox.store.port.Store`; of the scopes that the client may use."""
@@ -135,13 +151,11 @@ class RemoteStore:
 
     def versions(self, stream: Stream, before: int, limit: int) -> Sequence[Version]:
         """See `fencepost.mailbox.store.port.Store`."""
-        found: list[Version] = self._ask("versions", stream=stream, before=before, limit=limit)
-        return found
+        return self._pages("versions", stream=stream, before=before, limit=limit)
 
     def history(self, scope: str, since: datetime | None, before: int, limit: int) -> Sequence[tuple[int, Version]]:
         """See `fencepost.mailbox.store.port.Store`."""
-        found: list[tuple[int, Version]] = self._ask("history", scope=scope, since=since, before=before, limit=limit)
-        return found
+        return self._pages("history", scope=scope, since=since, before=before, limit=limit)
 
     def record_at(self, stream: Stream, version: int) -> Record | None:
         """See `fencepost.mailbox.store.port.Store`."""

@@ -35,6 +35,7 @@ from fencepost.journal.errors import (
     Unreachable,
     every_error,
 )
+from fencepost.mailbox.http.watch import Watch
 
 #: Largest answer that is read; whoever asks for fewer rows gets them.
 ANSWER_BYTES_MAX: Final = 256 << 20
@@ -45,6 +46,8 @@ _PAUSE_S: Final = 0.1
 #: Connections idle for so long are not used again: the other end gives them up after some seconds, and a write must
 #: not meet with that.
 _IDLE_S: Final = 2.0
+#: How often to look whether something takes too long.
+_LOOK_S: Final = 1.0
 _SAID_MAX: Final = 500
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
@@ -88,12 +91,14 @@ class Transport:
         self._closed = False
         self._mutex = threading.Lock()
         self._pool: httpx.Client | None = None
+        self._watch = Watch(min(_LOOK_S, timeout_s))
         forks.register(self)
 
     def renew_in_child(self) -> None:
         """In a forked child: what is open is the parent's, and a thread of it may have held the mutex."""
         self._mutex = threading.Lock()
         self._pool = None
+        self._watch = Watch(min(_LOOK_S, self._timeout_s))
 
     def close(self) -> None:
         """Let go of the connections; a second call does nothing."""
@@ -159,11 +164,29 @@ class Transport:
         return attempt()
 
     def _ask(self, verb: str, route: str, raw: bytes | None, *, writes: bool) -> dict[str, Any]:
-        deadline = time.monotonic() + self._timeout_s
         pool = self._connections()
+        # Nothing comes for so long, or it comes too slowly: a byte now and then is no answer either.
+        with self._watch.over(2 * self._timeout_s, lambda: self._give_up(pool)) as deed:
+            try:
+                return self._asked(pool, verb, route, raw, writes=writes)
+            except FencepostError as error:
+                if not deed.given_up:
+                    raise
+                slow = httpx.ReadTimeout("it came too slowly")
+                slow.__cause__ = error
+                raise self._no_answer(str(slow), writes=writes) from slow
+
+    def _give_up(self, pool: httpx.Client) -> None:
+        """Close connections under whoever uses them; who asks next makes new ones."""
+        with self._mutex:
+            if self._pool is pool:
+                self._pool = None
+        pool.close()
+
+    def _asked(self, pool: httpx.Client, verb: str, route: str, raw: bytes | None, *, writes: bool) -> dict[str, Any]:
         try:
             with pool.stream(verb, f"{self.url}/v1/{route}", content=raw) as response:
-                body = self._body(response, deadline, writes=writes)
+                body = self._body(response, writes=writes)
         except _NOT_SENT as error:
             raise Unreachable(url=self.url, why=_why(error)) from error
         except httpx.TimeoutException as error:
@@ -172,13 +195,15 @@ class Transport:
             raise self._no_answer(_why(error), writes=writes) from error
         except (httpx.InvalidURL, UnicodeError) as error:  # the name of a host that cannot be one
             raise Unreachable(url=self.url, why=_why(error)) from error
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:  # the latter is what a closed connection with TLS says
             if not pool.is_closed:  # by another thread
                 raise
-            raise ClosedHandle(path=self.url) from error
+            if self._closed:
+                raise ClosedHandle(path=self.url) from error
+            raise Unreachable(url=self.url, why="it answers too slowly") from error
         return self._read(response.status_code, body, writes=writes)
 
-    def _body(self, response: httpx.Response, deadline: float, *, writes: bool) -> bytes:
+    def _body(self, response: httpx.Response, *, writes: bool) -> bytes:
         pieces: list[bytes] = []
         size = 0
         for piece in response.iter_bytes():
@@ -186,8 +211,6 @@ class Transport:
             size += len(piece)
             if size > ANSWER_BYTES_MAX:
                 raise self._strange(f"more than {ANSWER_BYTES_MAX} bytes: ask for less at once", writes=writes)
-            if time.monotonic() > deadline + self._timeout_s:  # a byte now and then is no answer either
-                raise httpx.ReadTimeout("it came too slowly")
         return b"".join(pieces)
 
     # --- what was answered ------------------------------------------------------------------------------

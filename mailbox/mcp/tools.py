@@ -178,6 +178,12 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
     "boolean": (bool,),
     "array": (list,),
 }
+_FITS: Final[Mapping[str, str]] = {
+    "string": "the texts",
+    "integer": "the whole numbers",
+    "boolean": "true, false",
+    "array": "the lists of texts",
+}
 
 
 class Tools:
@@ -354,7 +360,8 @@ def _checked(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
             raise InvalidChoice(field="argument", value=name[:40], choices=", ".join(tool.properties))
         expected = _KINDS[kind["type"]]
         if type(value) not in expected:  # a bool is no number
-            raise InvalidText(field=name, what=f"a {type(value).__name__} where {kind['type']} belongs", position=0)
+            told = "a list or an object" if isinstance(value, (list, dict)) else str(value)[:40]
+            raise InvalidChoice(field=name, value=told, choices=_FITS[kind["type"]])
         if "items" in kind and not all(isinstance(each, str) for each in value):
             raise InvalidText(field=name, what="something that is no text among them", position=0)
         if "enum" in kind and value not in kind["enum"]:

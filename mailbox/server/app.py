@@ -36,6 +36,7 @@ from fencepost.mailbox.errors import MemoryConflict
 from fencepost.mailbox.server import memory, restoring, talking
 from fencepost.mailbox.server.bodies import Bodies, TooSlow, parsed
 from fencepost.mailbox.server.desk import Answer, Asked, Desk
+from fencepost.mailbox.server.shares import Shares
 from fencepost.mailbox.server.tokens import Tokens
 from fencepost.mailbox.store.port import Served
 from fencepost.mailbox.turns import conversation_of
@@ -45,6 +46,8 @@ from fencepost.mailbox.wire.contract import EXTENSIONS, ROUTES, WIRE_VERSION
 
 #: Requests that are answered at once; more wait.
 WORKERS: Final = 8
+#: A body up to this is parsed at once, which takes less time than handing it to another thread.
+_PARSED_HERE_BYTES: Final = 1 << 16
 #: Large bodies that are kept at once.
 _LARGE: Final = 4
 _HEALTH: Final = "/health"
@@ -179,6 +182,7 @@ class _House:
         self._extensions = extensions
         self._models = models
         self._bodies = Bodies(_LARGE)
+        self._shares = Shares(workers // 2)  # where one place is locked, the others are still to be reached
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="fencepost-serve")
         self._nurse = ThreadPoolExecutor(1, thread_name_prefix="fencepost-health")
         self._check: Future[str | None] | None = None
@@ -232,25 +236,26 @@ class _House:
         """What answers a route, once the body of a request is there."""
 
         async def respond(request: Request) -> Response:
-            large = False
             try:
-                raw, large = await self._bodies.read(request)
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._pool, self._answered, answer, request, raw)
+                async with contextlib.AsyncExitStack() as kept:
+                    raw = await self._bodies.read(request, request.scope[_CLIENT].name, kept)
+                    loop = asyncio.get_running_loop()
+                    small = len(raw) <= _PARSED_HERE_BYTES
+                    asked = parsed(raw) if small else await loop.run_in_executor(self._pool, parsed, raw)
+                    await kept.enter_async_context(self._shares.held(_place(asked)))
+                    return await loop.run_in_executor(self._pool, self._answered, answer, request, asked)
             except TooSlow:
                 return PlainTextResponse("the body did not come in time", 408, {"Connection": "close"})
             except FencepostError as error:
                 return _refusal(error)
-            finally:
-                self._bodies.done(large=large)
 
         return respond
 
     def _answered(
-        self, answer: Callable[[Desk, Client, Asked, Mapping[str, str]], object], request: Request, raw: bytes
+        self, answer: Callable[[Desk, Client, Asked, Mapping[str, str]], object], request: Request, asked: Asked
     ) -> Response:
         try:
-            return _json(answer(self._desk, request.scope[_CLIENT], parsed(raw), request.path_params))
+            return _json(answer(self._desk, request.scope[_CLIENT], asked, request.path_params))
         except FencepostError as error:
             return _refusal(error)
         except Exception as error:  # noqa: BLE001 - told without a word of what was asked
@@ -262,6 +267,15 @@ class _House:
         if self._extensions is None:
             raise LookupError("this fencepost has no extensions")
         return {"result": self._extensions(desk.store, path["method"], asked, who)}
+
+
+def _place(asked: Asked) -> str | None:
+    """The scope or conversation that a request is about: it may have to wait for whoever writes there."""
+    batch = asked.get("batch")
+    if isinstance(batch, dict) and isinstance(batch.get("events"), list):
+        asked = next((event for event in batch["events"] if isinstance(event, dict)), {})
+    found = asked.get("scope") or asked.get("conversation_id")
+    return found if isinstance(found, str) else None
 
 
 def _routed(name: str) -> Callable[[Desk, Client, Asked, Mapping[str, str]], object]:

@@ -5,6 +5,7 @@ The body of a request: read as it comes, counted, and never kept beyond the limi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, ClassVar, Final
 
@@ -13,6 +14,7 @@ from starlette.requests import Request
 
 from fencepost.journal.errors import MalformedRequest
 from fencepost.mailbox.errors import BodyTooLarge
+from fencepost.mailbox.server.shares import Shares
 from fencepost.mailbox.wire.contract import REQUEST_BYTES_MAX
 
 #: Of a body that is too large so much more is read and thrown away: whoever sends before reading gets the answer.
@@ -29,6 +31,8 @@ class Bodies:
     """
     Reads bodies, only a few large ones at a time.
 
+    Of one client only half as many: one that is slow, or sends nothing more, stands in nobody's way but its own.
+
     Args:
         large: How many large ones are kept at once.
 
@@ -42,10 +46,16 @@ class Bodies:
 
     def __init__(self, large: int) -> None:
         self._large = asyncio.Semaphore(large)
+        self._shares = Shares(large // 2)
 
-    async def read(self, request: Request) -> tuple[bytes, bool]:
+    async def read(self, request: Request, client: str, kept: contextlib.AsyncExitStack) -> bytes:
         """
-        The body, and whether it is large: then `done` must be called once it is not needed any more.
+        The body.
+
+        Args:
+            request: Whose.
+            client: Who sends it.
+            kept: Ends once the body is not needed any more.
 
         Raises:
             BodyTooLarge: It is.
@@ -54,37 +64,28 @@ class Bodies:
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and len(declared) < 20 and int(declared) > REQUEST_BYTES_MAX + _THROWN_AWAY_MAX:
             raise _too_large()
-        kept = bytearray()
+        body = bytearray()
         thrown_away = 0
         large = False
         try:
             async for piece in self._pieces(request):
-                if thrown_away or len(kept) + len(piece) > REQUEST_BYTES_MAX:
-                    kept.clear()
+                if thrown_away or len(body) + len(piece) > REQUEST_BYTES_MAX:
+                    body.clear()
                     thrown_away += len(piece)
                     if thrown_away > _THROWN_AWAY_MAX:
                         break
                     continue
-                if not large and len(kept) + len(piece) > _SMALL_BYTES:
-                    await self._large.acquire()
+                if not large and len(body) + len(piece) > _SMALL_BYTES:
+                    await kept.enter_async_context(self._shares.held(client))
+                    await kept.enter_async_context(self._large)
                     large = True
-                kept += piece
-            if thrown_away:
-                raise _too_large()
+                body += piece
         except TooSlow:
-            self.done(large=large)
-            if thrown_away:
-                raise _too_large() from None
-            raise
-        except BaseException:
-            self.done(large=large)
-            raise
-        return bytes(kept), large
-
-    def done(self, *, large: bool) -> None:
-        """A body is not needed any more."""
-        if large:
-            self._large.release()
+            if not thrown_away:
+                raise
+        if thrown_away:
+            raise _too_large()
+        return bytes(body)
 
     async def _pieces(self, request: Request) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()

@@ -54,6 +54,8 @@ class Desk:
 
 #: So many rows are looked up at once, and so many characters of text make a page long enough to end it early.
 _STEP: Final = 100
+#: At first, until it is known that they are short.
+_FIRST: Final = 16
 _LONG: Final = 32 << 20
 T = TypeVar("T")
 
@@ -72,7 +74,7 @@ def gathered(
     found: list[T] = []
     length = 0
     while wanted > len(found):
-        step = min(_STEP, wanted + 1 - len(found))
+        step = min(_STEP, wanted + 1 - len(found), max(_FIRST, len(found)))
         rows = some(found[-1] if found else None, step)
         for row in rows:
             if len(found) == wanted or (found and length + size(row) > _LONG):

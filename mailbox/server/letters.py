@@ -16,18 +16,21 @@ from typing import Final
 
 import attrs
 
+from fencepost.journal.errors import BadInput
 from fencepost.journal.event import Batch, Event, NewEvent
 from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, events, shapes
 from fencepost.mailbox.addresses import LINKS, MESSAGES
 from fencepost.mailbox.caller import Caller
 from fencepost.mailbox.codec import VIA_WIRE
+from fencepost.mailbox.errors import Erased as MessageErased
 from fencepost.mailbox.errors import MemoryConflict, UnsupportedDocument
 from fencepost.mailbox.events import Linked, Rewritten
 from fencepost.mailbox.infer import infer
 from fencepost.mailbox.message import Message
 from fencepost.mailbox.records import Action, MemoryDocument, Version
 from fencepost.mailbox.store.documents import Content, Erased, Unreadable, after
+from fencepost.mailbox.wire.admission import is_well_formed
 
 #: Longest text that is written as a message: a body of the largest kind with everything in it escaped.
 CONTENT_BYTES_MAX: Final = 64 << 20
@@ -98,6 +101,7 @@ class Letters(Caller):
 
         Raises:
             MemoryConflict: It is at another version.
+            Erased: What the message said was erased, and it says nothing more.
             BadInput: Something is not well formed.
             JournalError: It could not be stored, or (`SyncFailed`) that is not known.
         """
@@ -117,7 +121,9 @@ class Letters(Caller):
                     scope=stream[0], path=stream[1], reason=reason, expected_version=expected, actual_version=actual
                 )
             contents = _folded(recorded)
-            event = _happened(stream, contents[-1] if contents else None, content)
+            if contents and isinstance(contents[-1], Erased) and stream[1].startswith(MESSAGES):
+                raise MessageErased(message_id=stream[1].removeprefix(MESSAGES))  # its version is what it was
+            event = _happened(stream, contents[-1] if contents else None, content, self._actor)
             name, data = codec.encode(event, VIA_WIRE)
             told.stands = True
             new = NewEvent(*stream, name, data, meaning=event)
@@ -128,7 +134,7 @@ class Letters(Caller):
         return _document([*recorded, last], [*contents, after(before, last, event)])
 
 
-def _happened(stream: Stream, before: Content | None, content: str) -> events.Event:
+def _happened(stream: Stream, before: Content | None, content: str, actor: str) -> events.Event:
     """The event that explains what somebody wrote, or the whole of it."""
     scope, path = stream
     if path.startswith(LINKS):
@@ -138,29 +144,36 @@ def _happened(stream: Stream, before: Content | None, content: str) -> events.Ev
         message = codec.message(content)
     except codec.UnknownForm:
         return Rewritten(content)
-    explained = None
-    if (scope, path) == (message.letter.scope, MESSAGES + message.id) and _is_plain(message):
-        if before is None:
-            explained = infer(None, message)
-        elif isinstance(before, Message):
-            whole = _with_context(message, before)
-            explained = infer(before, whole)
-            content = content if whole is message else codec.document(whole).decode()
-    return Rewritten(content) if explained is None else explained
+    if (scope, path) != (message.letter.scope, MESSAGES + message.id):
+        return Rewritten(content)
+    standing = before if isinstance(before, Message) else None
+    whole = _with_what_stands(message, standing, actor)
+    explained = infer(standing, whole) if before is standing else None
+    if explained is not None and _is_plain(stream, explained):
+        return explained
+    return Rewritten(content if whole == message else codec.document(whole).decode())
 
 
-def _with_context(message: Message, before: Message) -> Message:
-    """The message with the reference that it had, which a program that does not know of such has left out."""
-    if message.letter.context is not None or before.letter.context is None:
-        return message
-    return attrs.evolve(message, letter=attrs.evolve(message.letter, context=before.letter.context))
+def _with_what_stands(message: Message, before: Message | None, actor: str) -> Message:
+    """The message from its sender, and with the reference that it had: a program that knows of none leaves it out."""
+    sender, context = _sender(message.letter.actor, actor), message.letter.context
+    if before is not None:
+        sender, context = before.letter.actor, context or before.letter.context
+    return attrs.evolve(message, letter=attrs.evolve(message.letter, actor=sender, context=context))
 
 
-def _is_plain(message: Message) -> bool:
-    """Could it have been sent here?  What could not is kept as it came."""
-    letter = message.letter
-    named = shapes.is_message_id(letter.id) and letter.id == letter.id.lower()
-    return named and not letter.body.isspace() and 0 < len(letter.body.encode()) <= shapes.BODY_BYTES_MAX
+def _sender(said: str, actor: str) -> str:
+    """Who sends what the actor writes: nobody sends as somebody else."""
+    client = actor.partition("/")[0]
+    return said if said == client or said.startswith(f"{client}/") else actor
+
+
+def _is_plain(stream: Stream, event: events.Event) -> bool:
+    """Could it have happened here?  What could not is kept as it came."""
+    try:
+        return is_well_formed(stream, event)
+    except BadInput:
+        return False
 
 
 def _folded(recorded: Sequence[Event]) -> list[Content]:

@@ -5,8 +5,9 @@ The tokens that a state process takes, and who holds each.
     FENCEPOST_SERVE_TOKEN=client:alice=secret,client:bob@user:bob+bob-=other
 
 One token alone is the client `default`.  In a table each client has its own,
-and perhaps an allowance: `@` and what the scopes that it names begin with, `+`
-and what the conversations begin with.  What is left out is free.
+and perhaps an allowance: `@` and the scope that it may name, `+` and the
+conversation, each with what goes on behind it; see `Client`.  What is left out
+is free.
 
 Rules for this file: a token is a secret.  None is in an error, and looking one
 up takes as long whether it is known or not.
@@ -24,7 +25,7 @@ import attrs
 
 from fencepost.mailbox import shapes
 from fencepost.mailbox.errors import InvalidName, InvalidText, TextTooLong, UnusableTokens
-from fencepost.mailbox.wire.access import CONVERSATIONS, SCOPES, Client
+from fencepost.mailbox.wire.access import Client
 
 TOKEN_VARIABLE: Final = "FENCEPOST_SERVE_TOKEN"  # noqa: S105 - a name
 _KIND: Final = "client:"
@@ -88,11 +89,7 @@ def _entry(entry: str, which: str) -> tuple[bytes, Client]:
     scope, talk = match["scope"], match["talk"]
     if "" in (scope, talk):
         raise _refusal(f"{which} allows names that begin with nothing: leave the sign out too")
-    prefixes = tuple(each for each in (scope, talk) if each is not None)
-    if not prefixes:
-        return token, Client(name)
-    free = SCOPES if scope is None else CONVERSATIONS if talk is None else None
-    return token, Client(name, prefixes, free)
+    return token, Client(name, scope, talk)
 
 
 def _checked(token: str, why: str) -> str:

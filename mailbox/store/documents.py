@@ -14,6 +14,8 @@ from typing import Any, Final, TypeAlias, cast, get_args
 import attrs
 
 from fencepost.journal import event as recorded
+from fencepost.journal.errors import JournalConflict
+from fencepost.journal.port import Stream
 from fencepost.mailbox import codec, confirmation, records, rooms
 from fencepost.mailbox.addresses import MESSAGES, is_reserved
 from fencepost.mailbox.confirmation import Agent
@@ -77,6 +79,7 @@ Content: TypeAlias = (
 _SERIES: Final = {TURNS: Series(), PROJECTIONS: Series()}
 _SERIES_BODY: Final = b'{"series":true}'
 _REWRITTEN: Final = codec.EVENT_NAMES[Rewritten]
+_DELETED: Final = codec.EVENT_NAMES[Deleted]
 #: What the name of an event alone says, where its data were erased.  The events of a message say too little by name.
 _NAMED: Final[dict[str, DocumentEvent]] = {
     codec.EVENT_NAMES[Written]: Written(""),
@@ -214,6 +217,36 @@ def fold(document: Document | None, event: recorded.Event) -> Document:
     """The document after one more event of its stream."""
     before = None if document is None else document.content
     return Document(event.scope, event.stream, event.version, after(before, event))
+
+
+def check_not_erased(
+    batch: recorded.Batch, expect: Mapping[Stream, int], content: Callable[[Stream], Content | None]
+) -> None:
+    """
+    Refuse a batch that follows on what was erased, which no version tells.
+
+    A message that was erased takes no step, and nobody is shown it.  A document that was erased may be written or
+    deleted, and is not moved.
+
+    Args:
+        batch: What is to be appended.
+        expect: The version that each stream must be at.
+        content: Gives what stands in a stream.
+
+    Raises:
+        JournalConflict: Whoever decided on it has to look again.
+    """
+    moved = {(each.scope, each.stream) for each in batch.events if each.type == _DELETED and len(batch.events) > 1}
+    for stream, version in expect.items():
+        if version and not batch.erases and (stream[1].startswith(MESSAGES) or stream in moved):
+            found = content(stream)
+            if isinstance(found, Erased) or (isinstance(found, Record) and found.redacted):
+                raise erased_meanwhile(stream[0])
+
+
+def erased_meanwhile(scope: str) -> JournalConflict:
+    """Something was erased, and whoever decided on it has to look again."""
+    return JournalConflict(scope=scope, stream="what was erased", expected_version=0, actual_version=1)
 
 
 def body(content: Content) -> bytes | None:

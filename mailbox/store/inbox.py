@@ -12,8 +12,8 @@ the quickest commands ask it too.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
 
 PENDING, READ, CLOSED, CLAIMED = range(4)  # views.Standing, which would import too much here
 
@@ -43,6 +43,10 @@ _PENDING: Final = f"FROM document WHERE {_HERE}{PENDING} AND due"
 _NEXT: Final = (f"SELECT min(due) {_PENDING} > :now", f"SELECT min(ready) {_CLAIMED} > :now")
 
 
+#: When it is due and was created, its path, its version and its body.
+_Item: TypeAlias = tuple[int, int, str, int, str]
+
+
 def select(
     db: sqlite3.Connection,
     listing: str,
@@ -50,6 +54,7 @@ def select(
     conversations: Iterable[str],
     now: int,
     limit: int,
+    long: int | None = None,
 ) -> list[tuple[int, str]]:
     """
     The items of a listing, oldest due first.
@@ -61,12 +66,13 @@ def select(
         conversations: The conversations whose mail the caller receives; mail for everybody comes always.
         now: Microseconds since 1970.
         limit: How many at most.
+        long: The message by which it becomes so long is the last one.
 
     Returns:
         The version and the body of each message.
     """
     asks = _ASKS[listing]
-    found: list[tuple[int, int, str, int, str]] = []
+    found: list[_Item] = []
     audience = ("", *conversations)
     for scope in scopes:
         for conversation in audience:
@@ -78,9 +84,19 @@ def select(
                     "now": now,
                     "limit": limit,
                 }
-                found += db.execute(query, asked)
+                found += _until_long(db.execute(query, asked), long)
     found.sort()
-    return [(version, body) for _, _, _, version, body in found[:limit]]
+    return [(version, body) for _, _, _, version, body in _until_long(found[:limit], long)]
+
+
+def _until_long(rows: Iterable[_Item], long: int | None) -> Iterator[_Item]:
+    """The rows up to the one by which they become so long; the rest is not even looked at."""
+    length = 0
+    for row in rows:
+        yield row
+        length += len(row[-1])
+        if long is not None and length >= long:
+            return
 
 
 def count_unread(

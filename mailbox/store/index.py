@@ -39,7 +39,7 @@ from fencepost.mailbox.turns import conversation_of
 from fencepost.mailbox.views import place
 
 #: The layout of the tables; an index of another layout is made anew.
-LAYOUT: Final = 6
+LAYOUT: Final = 7
 #: Greater than any path of a message.
 _BEYOND: Final = MESSAGES + "~"
 #: For how long one process waits for another that is feeding the same index.
@@ -70,8 +70,11 @@ CREATE TABLE segment (first INTEGER PRIMARY KEY);
 _UPSERT: Final = (
     "INSERT INTO document (id, scope, path, version, body, why, conversation, standing, due, created, ready)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET version = excluded.version,"
-    " body = excluded.body, why = excluded.why, standing = excluded.standing, due = excluded.due,"
-    " ready = excluded.ready"
+    " body = excluded.body, why = excluded.why, conversation = excluded.conversation,"
+    " standing = excluded.standing, due = excluded.due, created = excluded.created, ready = excluded.ready"
+)
+_TOLD: Final = (
+    "SELECT body, why, conversation, standing, due, created, ready FROM document WHERE scope = ? AND path = ?"
 )
 _REFERRING: Final = (
     "SELECT DISTINCT document.scope, document.path FROM reference JOIN document ON document = id"
@@ -401,13 +404,19 @@ class _Feeding:
         )
 
     def _row(self, stream: Stream, content: Content) -> tuple[object, ...]:
-        scope, path = stream
-        raw = body(content)
-        text = None if raw is None else raw.decode()
-        why = content.why if isinstance(content, Unreadable) else None
-        head = (self._ids[stream], scope, path, self._latest[stream], text, why)
-        if not isinstance(content, Message):
-            return (*head, None, None, None, None, None)
-        there = place(content)
-        conversation = content.letter.conversation or ""
-        return (*head, conversation, int(there.standing), there.due, there.created, there.ready)
+        return (self._ids[stream], *stream, self._latest[stream], *_columns(content))
+
+
+def _columns(content: Content) -> tuple[object, ...]:
+    """What a document's row says of its content."""
+    raw = body(content)
+    told = (None if raw is None else raw.decode(), content.why if isinstance(content, Unreadable) else None)
+    if not isinstance(content, Message):
+        return (*told, None, None, None, None, None)
+    there = place(content)
+    return (*told, content.letter.conversation or "", int(there.standing), there.due, there.created, there.ready)
+
+
+def is_kept(db: sqlite3.Connection, stream: Stream, content: Content) -> bool:
+    """Does the row of a document say what its content is?"""
+    return bool(db.execute(_TOLD, stream).fetchone() == _columns(content))

@@ -30,7 +30,7 @@ from fencepost.mailbox.errors import InvalidName
 from fencepost.mailbox.events import AnnotationsRedacted, Redacted, Written
 from fencepost.mailbox.records import Entry, Record, Version
 from fencepost.mailbox.store import entries, filed, inbox, notes, texts
-from fencepost.mailbox.store.documents import Document, after, fold
+from fencepost.mailbox.store.documents import Content, Document, after, check_not_erased, fold
 from fencepost.mailbox.store.entries import Act
 from fencepost.mailbox.store.feed import Feed
 from fencepost.mailbox.store.filling import folded
@@ -124,6 +124,10 @@ class JournalStore(Feed):
                 known[stream] = document
             return document
 
+    def _content(self, stream: Stream) -> Content | None:
+        document = self.find(stream)
+        return None if document is None else document.content
+
     def _remembered(self, epoch: int) -> dict[Stream, Document]:
         """The documents kept in mind; none of them are where something was taken back or erased since."""
         of = (epoch, self._index.generation)
@@ -150,7 +154,9 @@ class JournalStore(Feed):
         """See `fencepost.mailbox.store.port.Store`."""
         if self.damage is not None:
             raise self.damage
-        commit = self._ask(lambda: self._journal.append(batch, expect, settle=settle))  # it asks the index first
+        looked = self._journal.generation()  # what is erased from now on refuses the batch
+        check_not_erased(batch, expect, self._content)
+        commit = self._ask(lambda: self._journal.append(batch, expect, settle=settle, looked=looked))
         self._keep_in_mind(commit)
         self._appended = time.monotonic()
         if commit.seq - self._fed >= PENDING_MAX:
@@ -259,7 +265,9 @@ class JournalStore(Feed):
 
         def listed(db: sqlite3.Connection) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
             conversations = inbox.audience(db, query.session, query.links)
-            items = inbox.select(db, query.listing.value, query.scopes, conversations, micros(query.now), query.limit)
+            items = inbox.select(
+                db, query.listing.value, query.scopes, conversations, micros(query.now), query.limit, query.long
+            )
             return items, [Unsupported(*row) for row in inbox.unsupported(db, query.scopes, query.limit)]
 
         return self._selected(listed)

@@ -38,6 +38,7 @@ class Query:
         scopes: The scopes to read.
         session: Whose conversations to include; None for mail to everybody only.
         links: The scopes whose links say what the session continues: all that are mounted, whichever are read.
+        long: The message by which the listing becomes so long is its last; None where it may be of any length.
     """
 
     listing: Listing
@@ -46,6 +47,7 @@ class Query:
     now: datetime
     limit: int
     links: tuple[str, ...]
+    long: int | None = None
 
 
 @attrs.frozen

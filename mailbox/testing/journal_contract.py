@@ -426,6 +426,21 @@ class JournalContract:
 
         assert before != journal.generation()
 
+    def test_what_was_decided_before_an_erasure_is_refused(self) -> None:
+        """Its version does not tell of that, and others may have looked with the same handle since."""
+        journal = self.handle()
+        journal.append(batch(event(A)), {A: 0})
+        journal.refresh()
+        looked = journal.generation()
+        journal.append(attrs.evolve(batch(event(B)), erases=(1,)), {B: 0})
+        journal.refresh()
+
+        with pytest.raises(JournalConflict):
+            journal.append(batch(event(A)), {A: 1}, looked=looked)
+
+        journal.append(batch(event(("user:me", "new"))), {("user:me", "new"): 0}, looked=looked)
+        journal.append(batch(event(A)), {A: 1}, looked=journal.generation())
+
     def test_another_handle_forgets_what_is_erased(self) -> None:
         """Also what it has in mind already."""
         journal, other = self.handle(), self.another_handle()

@@ -6,16 +6,10 @@ Rules for this file: pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 import attrs
 
 from fencepost.mailbox import shapes
 from fencepost.mailbox.errors import Forbidden
-
-SCOPES: Final = "scopes"
-CONVERSATIONS: Final = "conversations"
 
 
 @attrs.frozen
@@ -23,16 +17,18 @@ class Client:
     """
     Whoever holds one token.
 
+    What is allowed ends where a name ends, so that `user:al` is not for whoever may write to `user:a`: the name itself
+    is allowed, and what goes on behind a slash.  Where it ends with a sign itself, whatever begins with it is.
+
     Attributes:
         name: The token's actor without what it is kind of: `client:NAME` writes.
-        prefixes: What every scope and every conversation that it names must begin with one of; None for whatever
-            there is.
-        free: `scopes` or `conversations`, where the prefixes are for the other alone.
+        scopes: The scope that it may name, and others that begin with it; None for whatever there is.
+        conversations: Likewise of conversations.
     """
 
     name: str
-    prefixes: tuple[str, ...] | None = None
-    free: str | None = None
+    scopes: str | None = None
+    conversations: str | None = None
 
     def actor(self, said: str | None) -> str:
         """
@@ -43,18 +39,6 @@ class Client:
         """
         return shapes.actor(f"client:{self.name}" if said is None else f"client:{self.name}/{said}")
 
-    def allow(self, names: Iterable[str]) -> None:
-        """
-        Check every scope and conversation that a request names.
-
-        Raises:
-            Forbidden: One of them is outside the allowance.
-        """
-        if self.prefixes is not None:
-            for name in names:
-                if not name.startswith(self.prefixes):
-                    raise self._refusal(name)
-
     def allow_scope(self, name: str) -> None:
         """
         Check a name that is the name of a scope.
@@ -62,8 +46,7 @@ class Client:
         Raises:
             Forbidden: It is outside the allowance.
         """
-        if self.free != SCOPES:
-            self.allow([name])
+        self._allow(self.scopes, name)
 
     def allow_conversation(self, name: str) -> None:
         """
@@ -72,8 +55,7 @@ class Client:
         Raises:
             Forbidden: It is outside the allowance.
         """
-        if self.free != CONVERSATIONS:
-            self.allow([name])
+        self._allow(self.conversations, name)
 
     def allow_everything(self, what: str) -> None:
         """
@@ -85,12 +67,16 @@ class Client:
         Raises:
             Forbidden: There is an allowance.
         """
-        if self.prefixes is not None:
+        if self.scopes is not None or self.conversations is not None:
             raise self._refusal(what)
 
+    def _allow(self, given: str | None, name: str) -> None:
+        if given is None or name == given:
+            return
+        if not name.startswith(given + "/" if given[-1].isalnum() else given):
+            raise self._refusal(name)
+
     def _refusal(self, asked: str) -> Forbidden:
-        kinds = {SCOPES: "every scope, and conversations", CONVERSATIONS: "every conversation, and scopes"}
-        begin = " or ".join(map(repr, self.prefixes or ()))
-        return Forbidden(
-            name=asked, allowed=f"{kinds.get(self.free or '', 'scopes and conversations')} that begin with {begin}"
-        )
+        scopes = "every scope" if self.scopes is None else f"scope {self.scopes!r}"
+        talks = "every conversation" if self.conversations is None else f"conversation {self.conversations!r}"
+        return Forbidden(name=asked, allowed=f"{scopes} and {talks}")

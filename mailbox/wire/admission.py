@@ -94,10 +94,9 @@ def _meaning(event: NewEvent, actor: str) -> events.Event:
         happened = codec.decode(event.type, event.data)
     except codec.UnknownForm as error:
         raise _refused(event, str(error)) from error
-    rule = _RULES.get(type(happened))
-    if rule is None:
+    if type(happened) not in _RULES:
         raise _refused(event, "the store alone adds such events")
-    if not rule((event.scope, event.stream), happened):
+    if not is_well_formed((event.scope, event.stream), happened):
         raise _refused(event, "it belongs elsewhere, or says what no command does")
     sent_once = happened.idempotency if isinstance(happened, events.Sent) else None
     if event.key != (None if sent_once is None else sent_once.key):
@@ -105,6 +104,16 @@ def _meaning(event: NewEvent, actor: str) -> events.Event:
     if isinstance(happened, events.Sent):
         return attrs.evolve(happened, letter=attrs.evolve(happened.letter, actor=actor))
     return happened
+
+
+def is_well_formed(stream: Stream, happened: events.Event) -> bool:
+    """
+    Does an event of a client belong into a stream, and say what a command can say?
+
+    Raises:
+        BadInput: A part of it is not well formed.
+    """
+    return _RULES[type(happened)](stream, happened)
 
 
 def _check_erasure(store: Store, batch: Batch, recorded: list[NewEvent]) -> None:

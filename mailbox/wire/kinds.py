@@ -39,6 +39,8 @@ from fencepost.mailbox.wire.access import Client
 _STREAM_BYTES_MAX: Final = 2 * shapes.PATH_BYTES_MAX
 #: A page asks for one row more than it shows, so as to know whether there are more.
 _ROWS_MAX: Final = LIMIT_MAX + 1
+#: The row by which an answer becomes so long is its last, so that neither end has to hold whatever there is.
+LONG: Final = 16 << 20
 #: Longest term of a search: a query folded, which may make it three times as long.
 _TERM_BYTES_MAX: Final = 3 * QUERY_BYTES_MAX
 #: Whole numbers of requests stay below what those who count in an index have.
@@ -150,6 +152,7 @@ TEXT: Final = Kind(read=_text)
 TERMS: Final = many(Kind(read=lambda raw, field: shapes.text(raw, field, _TERM_BYTES_MAX)))
 SAID: Final = Kind(read=lambda raw, field: shapes.said(raw, field, shapes.OUTCOME_BYTES_MAX))
 LIMIT: Final = whole(0, _ROWS_MAX)
+ALL: Final = _ROWS_MAX
 POSITION: Final = whole(0)
 MOMENT: Final = Kind(times.show, _moment)
 SCOPE: Final = Kind(read=shapes.scope, allow=_allow_scope)
@@ -177,6 +180,7 @@ def _query(raw: Any, field: str) -> Query:
         _moment(flat.get("now"), "now"),
         shapes.whole_number(flat.get("limit"), "limit", 0, LIMIT_MAX),  # type: ignore[arg-type]  # it checks
         _SCOPES.read(flat.get("links"), "links"),
+        LONG,
     )
 
 

@@ -115,6 +115,55 @@ METHODS: Final[Mapping[str, Method]] = {
 }
 
 
+@attrs.frozen
+class Page:
+    """
+    A question whose answer may be cut where it is long, because it says where it goes on.
+
+    Attributes:
+        key: The argument that says where.
+        place: What stands there for what is behind a row.
+        size: How long a row is.
+    """
+
+    key: str
+    place: Callable[[Any], int]
+    size: Callable[[Any], int]
+
+    def is_whole(self, rows: Sequence[Any], limit: int) -> bool:
+        """Is that all there is, or all that was wanted?"""
+        return len(rows) >= limit or sum(map(self.size, rows)) < kinds.LONG
+
+
+PAGES: Final[Mapping[str, Page]] = {
+    "events_from": Page("after", lambda event: event.version, lambda event: len(event.data or b"")),
+    "versions": Page("before", lambda version: version.version, lambda version: len(version.content)),
+    "history": Page("before", lambda row: row[0], lambda row: len(row[1].content)),
+}
+#: So many rows are looked up at first; more once they have turned out short.
+_STEP: Final = 16
+
+
+def _page(store: Store, method: str, arguments: dict[str, Any]) -> list[Any]:
+    """Rows, up to the one by which they become long."""
+    page, limit = PAGES[method], arguments["limit"]
+    found: list[Any] = []
+    length, step = 0, _STEP
+    while len(found) < limit:
+        some = min(step, limit - len(found))
+        rows = getattr(store, method)(**{**arguments, "limit": some})
+        for row in rows:
+            found.append(row)
+            length += page.size(row)
+            if length >= kinds.LONG:
+                return found
+        if len(rows) < some:
+            break
+        arguments = {**arguments, page.key: page.place(rows[-1])}
+        step *= 2
+    return found
+
+
 def answer(store: Store, method: str, asked: dict[str, Any], who: Client) -> object:
     """
     Answer one request.
@@ -146,6 +195,8 @@ def answer(store: Store, method: str, asked: dict[str, Any], who: Client) -> obj
         who.allow_everything(f"the whole store ({method})")
     if known.writes:
         return known.answer.write(_WRITES[method](store, who, **arguments))
+    if method in PAGES:
+        return known.answer.write(settled(store, lambda: _page(store, method, arguments)))
     found = settled(store, lambda: getattr(store, method)(**arguments))
     return known.answer.write(_allowed(found, who) if method == "annotations" else found)
 
@@ -167,14 +218,15 @@ def settled(store: Store, question: Callable[[], T]) -> T:
 
 def _allowed(found: Sequence[Document], who: Client) -> list[Document]:
     """Those documents, in whichever scopes, of which the client may be told."""
-    kept: list[Document] = []
-    for document in found:
-        try:
-            kinds.SCOPE.allow(who, document.scope)
-        except Forbidden:
-            continue
-        kept.append(document)
-    return kept
+    return [document for document in found if _may_name(who, document.scope)]
+
+
+def _may_name(who: Client, scope: str) -> bool:
+    try:
+        kinds.SCOPE.allow(who, scope)
+    except Forbidden:
+        return False
+    return True
 
 
 def _append(store: Store, who: Client, *, batch: Any, expect: Any) -> None:
@@ -190,7 +242,8 @@ def _append(store: Store, who: Client, *, batch: Any, expect: Any) -> None:
 
 def _redact(store: Store, who: Client, *, actor: str, **asked: Any) -> object:
     signed = store.actor(who.actor(actor))
-    return store.redact(**asked, actor=signed)
+    done = store.redact(**asked, actor=signed)
+    return attrs.evolve(done, referring=tuple(each for each in done.referring if _may_name(who, each[0])))
 
 
 def _restore(store: Store, _: Client, **asked: Any) -> object:

@@ -38,5 +38,6 @@ def alone():
 
 if __name__ == "__main__":
     why = alone()
-    sys.stderr.write(f"no network namespace here: {why}\n" if why else "nothing but loopback can be reached\n")
+    cut_off = "for this run nothing but this machine itself can be reached, so that no client calls home\n"
+    sys.stderr.write(f"no network namespace here: {why}\n" if why else cut_off)
     os.execvp(sys.argv[1], sys.argv[1:])

@@ -7,7 +7,9 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
+import time
 
 import pytest
 
@@ -98,6 +100,96 @@ def test_a_wrong_description_is_refused(shell, wrong):
         error = shell.refused("invalid_fleet", "fleet", *words)
         assert error["message"] in said
         assert TOKEN not in json.dumps(error)
+
+
+LIST, ROOM = "a list belongs here @ .agents", {"room": "#a:b"}
+NUMBER, NAMED = "is a whole number from", "is @name:server @ .agents[0]"
+SAYS = {
+    "a program that is no list": ({"program": "codex"}, f"{LIST}[0].program"),
+    "mail that is no list": ({"mail": "user:me"}, f"{LIST}[0].mail"),
+    "arguments that are no list": ({"arguments": "--foo bar"}, f"{LIST}[0].arguments"),
+    "one room": ({"rooms": ROOM}, f"{LIST}[0].rooms"),
+    "one grant": ({"rooms": [ROOM | {"grants": {"sender": "*"}}]}, f"{LIST}[0].rooms[0].grants"),
+    "a grant that is no table": ({"rooms": [ROOM | {"grants": ["*"]}]}, "a table with sender belongs here"),
+    "a sender": ({"rooms": [ROOM | {"grants": [{"sender": "ann"}]}]}, "sender is a Matrix user, @name:server, or *"),
+    "a room": ({"rooms": [{"room": "Kitchen"}]}, "room is the room's id, !…, or an alias, #…"),
+    "a user": ({"user": "codex"}, f"user {NAMED}"),
+    "an owner": ({"owner": "pat"}, f"owner {NAMED}"),
+    "a name": ({"name": "The Analyst"}, "name is 1 to 63 small letters, digits, - and _"),
+    "a scope": ({"mail": ["nowhere"]}, "mail: scope 'nowhere'"),
+    "a slip of the pen": ({"rooms": [ROOM | {"wakes": "all"}]}, "unknown key wakes (did you mean wake?)"),
+}
+SAYS_ABOVE = {
+    "one agent": ({"agents": AGENT}, LIST),
+    "an agent that is no table": ({"agents": ["chef"]}, "a table with name, user, owner, runtime, folder belongs here"),
+    "no permits": ({"permits": 0}, f"permits {NUMBER} 1 to 10000"),
+    "bytes": ({"limits": {"inline_bytes": 10}}, f"inline_bytes {NUMBER} 1024 to 1048576 @ .limits"),
+    "limits": ({"limits": 10}, "a table belongs here @ .limits"),
+    "a homeserver": ({"homeserver": "matrix.example.org"}, "homeserver is its address, http://… or https://…"),
+    "a slip of the pen above": ({"premits": 2}, "unknown key premits (did you mean permits?)"),
+}
+
+
+@pytest.mark.parametrize(
+    "keys,says",
+    [*SAYS_ABOVE.values(), *(({"agents": [AGENT | keys]}, says) for keys, says in SAYS.values())],
+    ids=[name.replace(" ", "-") for name in (*SAYS_ABOVE, *SAYS)],
+)
+def test_what_is_wrong_is_said_with_its_key(shell, keys, says):
+    """And with what would fit there."""
+    described(shell, **keys)
+
+    assert says in shell.refused("invalid_fleet", "fleet", "status")["message"]
+
+
+def test_a_store_that_others_serve_is_not_a_fleets(shell, tmp_path):
+    """Nothing is written elsewhere in silence; whoever says where its store is means that."""
+    described(shell)
+    shell.environ["FENCEPOST_URL"] = "http://127.0.0.1:9"
+
+    for words in (("run",), ("status",), ("history", "chef"), ("send", "chef", "--body", "x")):
+        answer = shell.run("fleet", *words)
+        assert 2 == answer.status
+        assert "unset $FENCEPOST_URL or give --root" in answer.err
+        assert 1 == answer.err.count("\n")
+    assert not (shell.home / ".fencepost").exists()
+    assert 0 == shell.run("fleet", "status", "--root", str(tmp_path / "own")).status
+
+
+MISSING = {
+    "a folder": ({"folder": "nowhere"}, "nowhere does not exist"),
+    "a folder that is a file": ({"folder": "chef.token"}, "chef.token is no folder"),
+    "a program": ({"program": ["no-such-program"]}, "no-such-program is not found"),
+    "a program by its path": ({"program": ["./no-such-program"]}, "./no-such-program is not found"),
+    "a program that is a folder": ({"program": ["./"]}, "./ is not found"),
+    "a program of the runtime": ({"program": []}, "codex is not found"),
+}
+
+
+@pytest.mark.parametrize("keys,says", MISSING.values(), ids=[name.replace(" ", "-") for name in MISSING])
+def test_an_agent_that_cannot_be_run(shell, keys, says):
+    """It is a mistake of the description, and said at once in a sentence; who is not enabled may be unready."""
+    shell.environ["PATH"] = "/nowhere"
+    described(shell, AGENT | {"program": ["/bin/false"]} | keys)
+    shell.send("hello")
+
+    said = run_refused(shell, "unready_agent")
+    assert says in said
+    assert not {"PosixPath", "Errno"} & {*re.findall(r"\w+", said)}
+    described(shell, AGENT | keys | {"enabled": False})
+    assert 0 == shell.run("fleet", "run").status
+
+
+def test_what_history_and_send_are_asked(shell):
+    """What cannot be is refused, and that there is nothing is said."""
+    described(shell)
+    shell.send("hello")
+
+    for limit in ("0", "-1", "501", "x"):
+        shell.refused("invalid_number", "fleet", "history", "chef", "--limit", limit)
+    assert "Nothing was delivered to chef yet.\n" == shell.run("fleet", "history", "chef").out
+    assert "--body or --body-file" in shell.refused("missing_field", "fleet", "send", "chef")["message"]
+    shell.refused("agent_not_begun", "fleet", "send", "chef", "--body-file", "fleet.toml")
 
 
 def test_a_description_that_is_not_there(shell):
@@ -240,6 +332,7 @@ STRANGE = {
     "other JSON": (200, b"[]", "strange_homeserver"),
     "deep JSON": (200, b"[" * 100_000, "strange_homeserver"),
     "a token that is not known": (401, b'{"errcode": "M_UNKNOWN_TOKEN", "error": "\x1b[2J"}', "access_token_refused"),
+    "another path": (404, b"404 page not found", "strange_homeserver"),
     "a gateway": (502, b"<html>\x1b[2J</html>", "homeserver_unavailable"),
 }
 
@@ -262,3 +355,100 @@ def test_files_are_private(shell):
     folder = shell.here / "fleet-state"
     assert {0o700} == {path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*")) if path.is_dir()}
     assert {0o600} == {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()}
+
+
+NOTE = r"note: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "
+
+
+def test_what_a_run_says_at_its_start(shell):
+    """Whom it feeds, and who will never hear anything; each with the time."""
+    bare, deaf = AGENT | {"name": "bare", "user": "@bare:b"}, AGENT | {"rooms": [{"room": "#a:b"}]}
+    described(shell, deaf, bare, AGENT | {"name": "off", "user": "@off:b", "enabled": False})
+    process = shell.start("fleet", "run")
+    try:
+        said = [process.stderr.readline().decode() for _ in range(3)]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert re.fullmatch(f"{NOTE}feeding 2 agents: chef, bare\n", said[0])
+    assert re.fullmatch(f"{NOTE}chef: nobody may be heard in #a:b, which has no grants\n", said[1])
+    assert re.fullmatch(f"{NOTE}bare: it has no rooms, and hears mail only\n", said[2])
+
+
+def test_the_tools_of_an_agent_find_its_mail(shell):
+    """Its program is told where the store is, and of no other one."""
+    described(shell, AGENT | {"program": ["/bin/sh", "-c", "env >told; mv told environment"]})
+    shell.environ |= {"FENCEPOST_URL": "http://127.0.0.1:9", "FENCEPOST_HOME": "/elsewhere"}
+    process = shell.start("fleet", "run", "--root", "own")
+    try:
+        told = shell.here / "environment"
+        until = time.monotonic() + 30
+        while not told.exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    about_us = {line for line in told.read_text().splitlines() if line.startswith("FENCEPOST_")}
+    assert {f"FENCEPOST_HOME={shell.here / 'own'}"} == about_us
+
+
+def test_a_fleet_in_which_nothing_is_enabled(shell):
+    """It says so, and ends."""
+    described(shell, AGENT | {"enabled": False})
+    answer = shell.run("fleet", "run")
+
+    assert 0 == answer.status
+    assert re.fullmatch(f"{NOTE}no agent is enabled, so nobody is fed\n", answer.err)
+
+
+def test_trouble_is_told_once_and_stands_in_the_status(shell):
+    """Once while it is the same, with its beginning in the status as long as it lasts; and then that it is over."""
+    with answering(200, b'{"user_id": "@eve:test.local"}') as url:
+        described(shell, homeserver=url)
+        process = shell.start("fleet", "run", "--root", "own")
+        try:
+            said = "".join(process.stderr.readline().decode() for _ in range(4))
+            time.sleep(4)  # each is tried again by then
+            (agent,) = json.loads(shell.run("fleet", "status", "--root", "own", "--json").out)["agents"]
+            shown = shell.run("fleet", "status", "--root", "own").out
+            process.send_signal(signal.SIGTERM)
+            said += process.communicate(timeout=30)[1].decode()
+        finally:
+            process.kill()
+    codes = {"[engine_failed]", "[strange_homeserver]"}
+    assert [1, 1] == [said.count(code) for code in codes]
+    assert codes == {each["what"].rpartition(" ")[2] for each in agent["troubles"]}
+    for each in agent["troubles"]:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", each["since"])
+        assert f"  since {each['since']}: {each['what']}\n" in shown
+    assert 0 == agent["waiting"]
+    assert TOKEN not in shown
+    # Whoever ends it in order knows of no trouble any more.
+    assert "since" not in shell.run("fleet", "status", "--root", "own").out
+
+
+#: As much of a Pi as has a session.
+PI = """
+import json, sys
+for line in sys.stdin:
+    state = {"sessionId": "s-1", "sessionFile": "/nowhere/s-1.jsonl"}
+    answer = {"type": "response", "id": json.loads(line)["id"], "success": True, "data": state}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_mail_for_an_agent_can_be_found_again(shell):
+    """It waits while the homeserver is down, is counted, and whoever has sent it is told how to look for it."""
+    described(shell, AGENT | {"runtime": "pi", "program": [sys.executable, "-c", PI]})
+    said_until(shell, "homeserver_unavailable")
+    sent = shell.run("fleet", "send", "chef", "--body", "taste the soup").out
+
+    assert re.match(r"Sent [0-9a-f-]{36} to chef: in user:pat/proj:app, for its session s-1\.\n", sent)
+    receipts = sent.partition("becomes of it: fencepost ")[2].split()
+    assert "open\n" in shell.run(*receipts, cwd=shell.home).out
+    shown = shell.run("fleet", "status").out
+    assert "chef (pi in session s-1): not running, 0 deliveries, 1 of mail waiting\n" in shown
+    (agent,) = json.loads(shell.run("fleet", "status", "--json").out)["agents"]
+    assert 1 == agent["waiting"]

@@ -22,14 +22,14 @@ MINE = {
 }
 
 
-def setup(shell, *words):
+def setup(shell, *words, status=0):
     answer = shell.run("setup", *words)
-    assert 0 == answer.status, answer.err
+    assert status == answer.status, answer.err
     return answer
 
 
-def write(shell, *words):
-    return setup(shell, "--write", "--yes", *words)
+def write(shell, *words, status=0):
+    return setup(shell, "--write", "--yes", *words, status=status)
 
 
 @pytest.fixture(params=FILES)
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_merged_is_left_alone(shell, text):
     file = file_of(shell, "claude-code")
     file.write_text(text)
 
-    answer = write(shell, "--client", "claude-code")
+    answer = write(shell, "--client", "claude-code", status=1)
 
     assert text == file.read_text()
     assert "left alone" in answer.err
@@ -160,6 +160,85 @@ def test_no_home_of_another_program_is_made(shell):
     """A client that is not there is none."""
     assert "No client was found" in write(shell).out
     assert not [path for path in shell.home.iterdir() if path.name != ".fencepost"]
+
+
+@pytest.mark.parametrize("words", [("--client", "cursor"), ("--client", "cursor", "--at", "cursor=/nowhere/x")])
+def test_a_named_client_that_is_not_there(shell, words):
+    """Where it was looked for is told."""
+    (shell.home / ".claude").mkdir()
+
+    answer = setup(shell, *words, status=2)
+
+    assert ("/nowhere/x" if "--at" in words else str(shell.home / ".cursor")) in answer.err
+
+
+def test_nobody_answers(shell):
+    """Who cannot be asked is told how to write without."""
+    (shell.home / ".claude").mkdir()
+
+    answer = setup(shell, "--write", status=2)
+
+    assert "--yes" in answer.err
+    assert not file_of(shell, "claude-code").exists()
+
+
+def test_somebody_declines(shell):
+    """Nothing is written, and nothing is said as if it were."""
+    (shell.home / ".codex").mkdir()
+    process = shell.start("setup", "--write", stdin=subprocess.PIPE, text=True)
+    out, err = process.communicate("n\n", timeout=60)
+
+    assert "Nothing was written." in out
+    assert "trust" not in err
+    assert not file_of(shell, "codex").exists()
+
+
+def tools_of_claude(shell):
+    """As its own command leaves them."""
+    server = {"type": "stdio", "command": shell.program, "args": ["mcp"], "env": {}}
+    (shell.home / ".claude.json").write_text(json.dumps({"numStartups": 3, "mcpServers": {"fencepost": server}}))
+
+
+def test_the_tools_of_claude_are_for_its_own_command(shell):
+    """It is told until that has been done, and again where they are to be taken out."""
+    (shell.home / ".claude").mkdir()
+    assert "claude mcp add" in write(shell).err
+    assert "mail registered for the user; tools NOT registered" in shell.run("status").out
+    assert "claude mcp remove" not in setup(shell, "--remove").err
+    tools_of_claude(shell)
+
+    assert "claude mcp" not in write(shell).err
+    assert "mail registered for the user; tools registered for the user" in shell.run("status").out
+    assert "claude mcp remove" in write(shell, "--remove").err
+
+
+def test_half_a_registration_is_told(shell):
+    """By status, for each half."""
+    (shell.home / ".codex").mkdir()
+    file_of(shell, "codex").write_text("{")
+    write(shell, status=1)
+
+    assert "tools registered for the user; mail NOT registered" in shell.run("status").out
+    (found,) = (each for each in json.loads(shell.run("status", "--json").out)["clients"] if each["client"] == "codex")
+    assert ([], ["user"]) == (found["mail"], found["tools"])
+
+
+def test_codex_has_no_tools_for_one_project(shell):
+    """That is told."""
+    (shell.home / ".codex").mkdir()
+
+    assert "without --level project" in write(shell, "--level", "project").err
+
+
+def test_what_goes_whole_is_removed(shell):
+    """A file that held nothing else is shown as gone, and said to be."""
+    (shell.home / ".claude").mkdir()
+    write(shell)
+
+    out = write(shell, "--remove").out
+    assert f"removed: {file_of(shell, 'claude-code')}" in out
+    assert "+{}" not in out
+    assert not file_of(shell, "claude-code").exists()
 
 
 def test_a_folder_elsewhere(shell, tmp_path):
@@ -295,7 +374,7 @@ def test_what_would_lose_something_is_left_alone(shell, name, text):
     file.parent.mkdir()
     file.write_bytes(text)
 
-    answers = [write(shell), write(shell, "--remove"), shell.run("status")]
+    answers = [write(shell, status=1), shell.run("setup", "--write", "--yes", "--remove"), shell.run("status")]
 
     assert text == file.read_bytes()
     assert f"{file} is left alone" in answers[0].err
@@ -310,7 +389,7 @@ def test_what_is_no_file_is_left_alone(shell, kind):
     file = file_of(shell, "codex")
     {"folder": file.mkdir, "fifo": lambda: os.mkfifo(file), "loop": lambda: file.symlink_to(file.name)}[kind]()
 
-    assert "left alone" in write(shell).err
+    assert "left alone" in write(shell, status=1).err
     assert "[mcp_servers.fencepost]" in (shell.home / ".codex" / "config.toml").read_text()
     assert 0 == shell.run("status").status
 

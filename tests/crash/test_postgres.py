@@ -15,6 +15,7 @@ from postgres import LACKING, Server, can_run, drop, new_schema, psycopg_or_none
 
 from fencepost.journal.errors import JournalError, JournalUnavailable, OutcomeUnknown, ReadOnlyStore
 from fencepost.mailbox import Changes, Documents, Mailbox, Mount, Past
+from fencepost.mailbox.errors import Erased
 from fencepost.mailbox.store.postgres import asking
 from fencepost.mailbox.store.postgres.opening import create, postgres_store
 
@@ -44,11 +45,13 @@ def server(cannot):
 
 
 class Proxy:
-    """Stands between a client and a server, and cuts the connection at a commit when it is told to."""
+    """Stands between a client and a server, and cuts the connection at what writes when it is told to."""
 
     def __init__(self, folder, behind):
         self.behind = str(behind)
-        self.cut = None  # "before" or "after" the server has it
+        self.cut = None  # "before" or "after" the server has it; or it has it "late", when `late` is set
+        self.late = threading.Event()
+        self.written = threading.Event()
         self.refuse = False
         self.cuts = 0
         self.sockets = []
@@ -75,13 +78,18 @@ class Proxy:
             while data := source.recv(1 << 16):
                 if not asks and muted.is_set():
                     continue
-                if asks and self.cut and b"COMMIT\0" in data:
+                if asks and self.cut and b'"event":' in data:  # with it comes all that writes, and the commit
                     self.cuts += 1
-                    if self.cut == "after":
+                    how, self.cut = self.cut, None
+                    if how == "late":
+                        muted.set()
+                        source.shutdown(socket.SHUT_RDWR)
+                        self.late.wait(30)
+                    if how != "before":
                         muted.set()
                         target.sendall(data)
                         time.sleep(0.3)  # it commits; its answer goes nowhere
-                    self.cut = None
+                    self.written.set()
                     break
                 target.sendall(data)
         for end in (source, target):
@@ -120,17 +128,61 @@ def test_a_lost_answer_is_looked_up(proxy, cluster, schema):
     store.close()
 
 
-def test_a_commit_that_never_arrived_is_no_commit(proxy, schema):
-    """The connection is cut before the server has it: nothing was written, and that is what is said."""
+def test_what_never_arrived_is_sent_again(proxy, schema):
+    """The connection is cut before the server has it: the store connects again, and it is there once."""
     store = postgres_store(proxy.url, schema=schema, listen=False)
     box = Mailbox(store, [PROJECT])
     box.send("before")
     proxy.cut = "before"
-    with pytest.raises(JournalUnavailable):
-        box.send("hello")
+    box.send("hello")
 
     assert 1 == proxy.cuts
-    assert ["before"] == [each.message.letter.body for each in box.list().items]
+    assert ["before", "hello"] == [each.message.letter.body for each in box.list().items]
+    store.close()
+
+
+def test_what_arrives_late_changes_nothing(proxy, schema):
+    """It was sent again meanwhile, so the versions that it expects are past."""
+    store = postgres_store(proxy.url, schema=schema, listen=False)
+    box = Mailbox(store, [PROJECT])
+    work = box.send("hello", actionable=True).message
+    proxy.cut = "late"
+    held = box.claim(work.id, session="ada", occurrence=1).message.lease
+    done = box.complete(work.id, session="ada", occurrence=1, token=held.token, outcome="done")
+    proxy.late.set()
+    assert proxy.written.wait(30)
+
+    assert 1 == proxy.cuts
+    assert done.message == box.view(work.id).receipt.message
+    assert 3 == len(box.view(work.id).versions)
+    store.close()
+
+
+def test_an_erasure_that_never_arrived_is_none(proxy, schema):
+    """The connection is cut before the server has its commit: nothing was erased, and that is what is said."""
+    store = postgres_store(proxy.url, schema=schema, listen=False)
+    box = Mailbox(store, [PROJECT])
+    sent = box.send("secret").message
+    proxy.cut = "before"
+    with pytest.raises(JournalUnavailable):
+        box.redact(sent.id)
+
+    assert 1 == proxy.cuts
+    assert sent == box.view(sent.id).receipt.message
+    store.close()
+
+
+def test_an_erasure_whose_answer_is_lost(proxy, schema):
+    """The store looks, and it has happened."""
+    store = postgres_store(proxy.url, schema=schema, listen=False)
+    box = Mailbox(store, [PROJECT])
+    sent = box.send("secret").message
+    proxy.cut = "after"
+
+    assert 1 == box.redact(sent.id).count
+    assert 1 == proxy.cuts
+    with pytest.raises(Erased):
+        box.view(sent.id)
     store.close()
 
 

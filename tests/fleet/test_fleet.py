@@ -200,11 +200,14 @@ def test_a_homeserver_that_is_restarted_loses_and_repeats_nothing(tmp_path, laun
         own_homeserver.start()
         events += [ann.send(room, f"three {number}") for number in range(5)]
         deliveries = crew.acknowledged("chef", events)
+        # The doorbell pauses longer than the reading.
+        crew.until(lambda: [] == crew.status("chef")["troubles"], "all is well again")
     finally:
         assert 0 == crew.stop()
 
     assert events == [event for each in deliveries for event in each["events"]]
-    assert "does not answer" in crew.said.read_text()
+    said = crew.said.read_text()
+    assert said.index("does not answer") < said.index("the homeserver answers again")
     assert "Traceback" not in crew.said.read_text()
 
 
@@ -337,3 +340,45 @@ def test_an_encrypted_room_is_reported_and_not_read(launched, crew, person):
     crew.until(lambda: "is encrypted" in crew.said.read_text(), "it is told")
 
     assert "heard" not in [each["state"] for each in crew.status("chef")["rooms"]]
+
+
+@pytest.mark.fast
+def test_a_token_of_another_ends_the_feeding(launched, crew, talk):
+    """Before any room is recorded as anything; it is said whose it is, and the token is not."""
+    ann, agent, room = talk
+    crew.add("chef", "codex", launched("codex"), agent, [room], user=ann.id)
+    crew.start()
+
+    assert 1 == crew.ended()
+    said = crew.said.read_text()
+    assert f"the token is {agent.id}'s, but fleet.toml says {ann.id}" in said
+    assert agent.token not in said
+    status = crew.status("chef")
+    assert ["not opened yet"] == [each["state"] for each in status["rooms"]]
+    assert ["access_token_of_another"] == [each["what"].rpartition("[")[2][:-1] for each in status["troubles"]]
+
+
+@pytest.mark.fast
+def test_a_room_that_is_not_heard_stands_in_the_status(launched, crew, person):
+    """Until it is heard, and with the same reason as before after another start."""
+    ann, agent = person("ann"), person("agent")
+    room = ann.create_room("Kitchen")
+    crew.add("chef", "pi", launched("pi"), agent, [room])
+    troubles = lambda: [each["what"] for each in crew.status("chef")["troubles"]]  # noqa: E731
+    crew.start()
+    refused = f"room {room} cannot be heard: the agent is not in it, and nobody has invited it"
+    crew.until(lambda: [refused] == troubles(), "it stands in the status")
+    ann.invite(room, agent)
+    crew.hears("chef")
+    crew.until(lambda: [] == troubles(), "it is over")
+
+    ann.ban(room, agent)
+    closed = f"room {room} is not heard any more: the agent was banned"
+    banned = f"room {room} cannot be heard: the agent was banned, and nobody has invited it"
+    crew.until(lambda: set(troubles()) & {closed, banned}, "it stands in the status")
+    assert 0 == crew.stop()
+    assert [] == troubles()
+    assert (1, 0) == tuple(crew.said.read_text().count(each) for each in (closed, banned))
+    crew.start()
+    crew.until(lambda: [banned] == troubles(), "it stands in the status again")
+    assert 1 == crew.said.read_text().count(banned)

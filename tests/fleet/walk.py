@@ -87,7 +87,10 @@ def go(folder, homeserver, crew, model):
     tell(f"'The oven is on fire!' is in the history of the cook {asked.count('The oven is on fire!')} time.")
     assert 1 == asked.count("The oven is on fire!")
     assert 0 == crew.stop()
-    tell("\n$ fencepost fleet status")
+    tell("\nThe fleet has been asked to end (SIGTERM), so no agent is running now; what it knows is on record.")
+    tell("The cook had each message by itself, in four deliveries; the waiter had two in one, and no mention since.")
+    tell("The one event that each has passed over was in the room before it listened.")
+    tell("$ fencepost fleet status")
     tell(command(crew, "status"))
     verified = subprocess.run(
         [*PROGRAM, "journal", "verify", "--root", str(crew.root)], capture_output=True, text=True, check=True

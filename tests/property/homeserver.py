@@ -114,6 +114,8 @@ class Model:
         parts = [unquote(part) for part in request.url.raw_path.decode().partition("?")[0].split("/")[4:]]
         params = dict(request.url.params)
         match [request.method, *parts]:
+            case ["GET", "account", "whoami"]:
+                return done({"user_id": USER})
             case ["GET", "joined_rooms"]:
                 return done({"joined_rooms": sorted(self.inside)})
             case ["GET", "sync"]:

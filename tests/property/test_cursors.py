@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from property import strategies as some
 from property.paging import pages
 
-from fencepost.mailbox import Documents, Mount, cursors, errors, open_store
+from fencepost.mailbox import Documents, Mount, cursors, errors, open_store, shapes
 
 MOUNTS = (Mount("user:me/proj:app", "/project"), Mount("user:me", "/user"))
 _paths = st.sampled_from(tuple(f"{name}.md" for name in "abcdefgh"))
@@ -78,7 +78,10 @@ _questions = st.sampled_from(
 )
 
 
-@given(_questions, _questions, st.text(max_size=9) | st.integers(1, 2**63 - 1))
+_names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=9)
+
+
+@given(_questions, _questions, _names | st.integers(1, 2**63 - 1))
 def test_a_cursor_answers_its_own_question_only(asked, other, place):
     """It gives the place back to the same question, and is refused by every other."""
     cursor = cursors.give(asked, place)
@@ -97,3 +100,16 @@ def test_no_text_is_mistaken_for_a_cursor(question, text):
     for reader in (cursors.path, cursors.number):
         with pytest.raises(errors.InvalidCursor):
             reader(text, question)
+
+
+@given(st.text() | st.sampled_from(("a\0b", "x" * 1_001)))
+def test_a_cursor_that_names_what_no_path_is_is_none(place):
+    """Who makes one up is told so, and not by a store that cannot look for it."""
+    question = ("list", "user:me", "")
+    try:
+        shapes.text(place, "path", shapes.PATH_BYTES_MAX)
+    except errors.BadInput:
+        with pytest.raises(errors.InvalidCursor):
+            cursors.path(cursors.give(question, place), question)
+    else:
+        assert place == cursors.path(cursors.give(question, place), question)

@@ -1,6 +1,8 @@
 """What happened: replay, differences, one message's life, and the index against the journal."""
 
 import contextlib
+import itertools
+import json
 import shutil
 import sqlite3
 from datetime import timedelta
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from property import strategies as some
+from serving import LATER, PATH, SCOPE, body
 
 from fencepost.journal.audit import Head
 from fencepost.journal.event import Batch, NewEvent
@@ -16,7 +19,7 @@ from fencepost.journal.memory import MemoryJournal
 from fencepost.journal.reader import FileReader
 from fencepost.mailbox import Documents, Mailbox, Mount, audit, codec, errors
 from fencepost.mailbox.drafts import Draft
-from fencepost.mailbox.events import Deleted, Linked, Written
+from fencepost.mailbox.events import Deleted, Linked, Rewritten, Written
 from fencepost.mailbox.store.opening import file_store, memory_store, open_index_to_read, reading_store
 
 MOUNTS = (Mount("user:me", "/user"),)
@@ -321,6 +324,11 @@ def test_an_index_that_is_behind_is_good(root):
         "UPDATE document SET version = 1 WHERE body LIKE '%first%'",
         "DELETE FROM document WHERE body LIKE '%first%'",
         "UPDATE document SET path = 'messages/other' WHERE body LIKE '%first%'",
+        "UPDATE document SET conversation = 'another' WHERE body LIKE '%first%'",
+        "UPDATE document SET standing = 2 WHERE body LIKE '%first%'",
+        "UPDATE document SET due = 1 WHERE body LIKE '%first%'",
+        "UPDATE document SET created = NULL WHERE body LIKE '%first%'",
+        "UPDATE document SET ready = 1 WHERE body LIKE '%first%'",
     ],
 )
 def test_what_differs_is_named(root, statement):
@@ -356,6 +364,31 @@ def test_what_differs_of_documents_is_named(root, statement):
     change_index(root, statement)
 
     assert [("user:me", "gone.md" if "gone" in statement else "plan.md")] == list(checked(root).differing)
+
+
+_WRITTEN = (body(), body(conversation="one"), body(created_at=LATER), body(format=2), "no message at all")
+
+
+@pytest.mark.parametrize("before, later", list(itertools.permutations(_WRITTEN, 2)))
+def test_what_was_written_over_a_message_is_held_and_listed(root, before, later):
+    """Whatever stood there when the index was fed; as an index lists it that is made at once."""
+    store = file_store(root)
+    for written in (before, later):
+        happened = Rewritten(json.dumps(written))
+        new = NewEvent(SCOPE, PATH, *codec.encode(happened, codec.VIA_WIRE), meaning=happened)
+        store.append(Batch(some.NOON, "client:other", (new,)), {})
+        listed = _listed(store)
+    store.close()
+    assert checked(root).good
+    index(root).unlink()
+    store = file_store(root)
+    assert _listed(store) == listed
+    store.close()
+
+
+def _listed(store):
+    box = Mailbox(store, MOUNTS)
+    return [box.list(session=session, status="all", limit=500) for session in (None, "one", "two")]
 
 
 def _there(root):

@@ -21,6 +21,7 @@ from fencepost.mailbox.fleet.ledger import Ledger
 from fencepost.mailbox.fleet.permits import Permits
 from fencepost.mailbox.fleet.policy import Grant, RoomRule, Wake
 from fencepost.mailbox.fleet.said import Kind, RoomFacts, Said
+from fencepost.mailbox.fleet.troubles import Troubles, standing
 from fencepost.mailbox.store.opening import memory_store
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -37,6 +38,7 @@ class Rooms:
 
     def __init__(self):
         self.said = []
+        self.unheard = {}
 
     def says(self, body, kind=Kind.MESSAGE, sender=ANN):
         number = len(self.said) + 1
@@ -61,7 +63,7 @@ class Rooms:
         unread = tuple(said for said in self.said if said.event not in known)
         tokens = tuple((number, str(number)) for number in range(len(unread) + 1))
         found = {ROOM: Unread(unread, tokens, False, frozenset(), {})} if unread else {}
-        return Found(found, {ROOM: RoomFacts(ROOM)}, happenings, {ROOM: ROOM})
+        return Found(found, {ROOM: RoomFacts(ROOM)}, happenings, {ROOM: ROOM}, self.unheard)
 
 
 class Engine:
@@ -140,6 +142,7 @@ class Place:
             matcher=entry,
             files=Files(str(self.folder / "files")),
             permits=Permits(1),
+            troubles=Troubles(self.folder, self.told.append),
             say=self.told.append,
         )
 
@@ -312,3 +315,71 @@ def test_what_is_too_large_is_in_files_before_it_is_saved(place):
     assert [body] == [path.read_text() for path in files]
     assert str(files[0]) in text
     assert body not in text
+
+
+def test_a_program_that_is_busy_is_told_of_once(place):
+    """However often it is asked; and that it goes on, when that is proven.  What is with a room stands meanwhile."""
+    place.moods += ["refuses"] * 5
+    place.rooms.unheard = {ROOM: "room !kitchen cannot be heard"}
+    place.rooms.says("one")
+    controller = place.controller()
+    for _ in range(5):
+        controller._try()
+    troubles = standing(place.folder)
+
+    assert ["it did not take the input", "room !kitchen cannot be heard"] == [
+        each.what.partition(" (")[0] for each in troubles
+    ]
+    assert 0o600 == (place.folder / "troubles.json").stat().st_mode & 0o777
+    place.rooms.unheard = {}
+    for _ in range(20):
+        controller._try()
+    assert [] == standing(place.folder)
+    assert not (place.folder / "troubles.json").exists()
+    told = [each.partition(" (")[0] for each in place.told]
+    assert ["it did not take the input", "its program runs and takes input again"] == told[-2:]
+    assert 1 == told.count("it did not take the input")
+
+
+def test_what_was_delivered_says_where_and_by_whom(place):
+    """Of rooms as a rule calls them, and of mail."""
+    place.rooms.says("one")
+    place.rooms.says("[fencepost] 1.2 from @eve:example.org, and on")
+    place.until_delivered(place.controller())
+    Mailbox(place.store, place.mounts).send("two", delivery="wake")
+    controller = place.controller()
+    for _ in range(STEPS_MAX):
+        controller.step()
+        if len(deliveries.of(place.store, "chef")) == 2:
+            break
+    first, second = deliveries.of(place.store, "chef")
+
+    assert ((ROOM,), (ANN,)) == (first.rooms, first.senders)
+    assert f"\n  in {ROOM}\n  from {ANN}" in str(first)
+    assert ((), 1) == (second.rooms, len(second.senders))
+
+
+def test_the_same_trouble_of_two_is_told_once(tmp_path):
+    """It begins with the first, is over with the last, and is another one where more than a number differs."""
+    told = []
+    troubles = Troubles(tmp_path, told.append)
+    troubles.begin("looking", "gone for 1 ms")
+    troubles.begin("ringing", "gone for 2 ms")
+    (since,) = {each.since for each in standing(tmp_path)}
+    troubles.over("looking", "back")
+    troubles.begin("ringing", "refused")
+    assert ["gone for 1 ms", "refused"] == told
+    assert [("refused", since)] == [(each.what, each.since) for each in standing(tmp_path)]
+
+    troubles.over("ringing", "back")
+    troubles.over("ringing", "back")
+
+    assert ["gone for 1 ms", "refused", "back"] == told
+    assert [] == standing(tmp_path)
+
+
+def test_a_file_of_troubles_that_nobody_wrote_is_none(tmp_path):
+    """A status is told all the same."""
+    for text in ("", "{", "[1]", "{}", "[{}]", "null"):
+        (tmp_path / "troubles.json").write_text(text)
+        assert [] == standing(tmp_path)

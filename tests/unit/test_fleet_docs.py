@@ -11,6 +11,7 @@ from fencepost.mailbox.confirmation import MOVES, Stage
 from fencepost.mailbox.events import RoomFound
 from fencepost.mailbox.fleet import config
 from fencepost.mailbox.fleet.policy import Grant, RoomRule
+from fencepost.mailbox.fleet.rules import Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "fleet.md"
 _BEGIN, _END = "<!-- machine -->\n", "<!-- /machine -->"
@@ -52,6 +53,22 @@ def test_every_key_is_described():
     described = re.findall(r"^\| `([a-z_.]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert sorted(keys(config.Fleet)) == sorted(described)
+
+
+def test_every_rule_is_described():
+    """The row of a key says what fits there, in the words in which anything else is refused."""
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \|(.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
+    kinds = {"": config.Fleet, "limits.": config.Limits, "agents.": config.AgentRule}
+    kinds |= {"agents.rooms.": RoomRule, "agents.rooms.grants.": Grant}
+    ruled = {
+        prefix + field.name: field.validator.what
+        for prefix, kind in kinds.items()
+        for field in attrs.fields(kind)
+        if isinstance(field.validator, Rule)
+    }
+
+    assert len(ruled) > 10
+    assert [] == [key for key, what in ruled.items() if what not in rows[key].replace("`", "")]
 
 
 def test_the_example_is_taken(tmp_path):

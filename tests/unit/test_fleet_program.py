@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from fencepost.mailbox.errors import EngineFailed
+from fencepost.mailbox.errors import EngineFailed, EngineNotStarted
 from fencepost.mailbox.fleet import orphans
 from fencepost.mailbox.fleet import program as module
 from fencepost.mailbox.fleet.program import Launch, Program, inherited, text_at
@@ -73,10 +73,10 @@ def start(tmp_path):
         program.end(SHORT_S)
 
 
-def fails(call, *words, match):
+def fails(call, *words, match, error=EngineFailed):
     """It fails before patience has run out."""
     begun = time.monotonic()
-    with pytest.raises(EngineFailed, match=match):
+    with pytest.raises(error, match=match):
         call(*words)
     assert time.monotonic() - begun < PATIENCE_S
 
@@ -242,14 +242,15 @@ def test_what_a_run_before_has_left_is_ended_first(start, monkeypatch):
 )
 def test_what_cannot_be_started_is_a_failure(start, more):
     """With the reason in its sentence."""
-    fails(lambda: start("", **more), match="cannot be started")
+    fails(lambda: start("", **more), match="cannot be started", error=EngineNotStarted)
 
 
 def test_a_folder_that_is_not_there_is_a_failure(start, tmp_path):
     """Of the agent's, or of ours."""
-    fails(lambda: start("", here=tmp_path / "nowhere"), match="cannot be started")
-    (tmp_path / "file").write_text("")
-    fails(lambda: start("", folder=tmp_path / "file"), match="cannot be started")
+    for more in ({"here": tmp_path / "nowhere"}, {"folder": tmp_path / "file"}):
+        (tmp_path / "file").write_text("")
+        why = rf"cannot be started \({next(iter(more.values()))}: \w"
+        fails(lambda more=more: start("", **more), match=why, error=EngineNotStarted)
 
 
 def test_what_it_says_on_the_side_is_kept_and_private(start, monkeypatch):

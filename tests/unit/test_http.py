@@ -1,5 +1,6 @@
 """fencepost.mailbox.http: what a client says of whatever there may be at the other end."""
 
+import contextlib
 import os
 import pickle
 import socket
@@ -9,6 +10,7 @@ import threading
 import traceback
 from datetime import UTC, datetime
 
+import orjson
 import pytest
 from property.test_errors import KINDS, example
 from starlette.applications import Starlette
@@ -260,7 +262,7 @@ def test_a_refusal_that_is_not_known_says_what_was_said(answering, said):
 def test_an_allowance_is_refused_as_such():
     """Over the wire as directly."""
     store = memory_store()
-    with serving(store, clients={TOKEN: Client("alice", ("user:alice",))}) as (_, url):
+    with serving(store, clients={TOKEN: Client("alice", "user:alice", "alice")}) as (_, url):
         remote = remote_store(url, TOKEN)
         with pytest.raises(Forbidden) as told:
             Mailbox(remote, [Mount(SCOPE, "/me")]).send("Hello.")
@@ -393,6 +395,65 @@ def test_a_slow_process_is_not_waited_for(answering):
     assert asked.count("append") <= 1
 
 
+class Dripping:
+    """Something that shakes hands, and then says a little now and then, without end."""
+
+    def __init__(self, begin, again):
+        self._begin, self._again = begin, again
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.asked = []
+        self._over = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._serve, args=self._listening.accept()[:1], daemon=True).start()
+
+    def _serve(self, connection):
+        with connection, contextlib.suppress(OSError):
+            while asked := connection.recv(1 << 16):
+                if b"/v1/capabilities" in asked:
+                    raw = orjson.dumps(GOOD)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(raw) + raw)
+                    continue
+                if not asked.startswith(b"POST"):
+                    continue  # the body of a request
+                self.asked.append(asked.split()[1].rpartition(b"/")[2])
+                connection.sendall(self._begin)
+                while not self._over.wait(0.02):
+                    connection.sendall(self._again)
+
+    def close(self):
+        self._over.set()
+        self._listening.close()
+
+
+@pytest.mark.parametrize(
+    "begin,again",
+    [
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b"x"),
+    ],
+    ids=["interim answers", "a head", "a body"],
+)
+def test_a_byte_now_and_then_is_no_answer(begin, again):
+    """Wherever in an answer it comes; nothing is asked twice, and the next question is asked as before."""
+    with contextlib.ExitStack() as opened:
+        there = opened.enter_context(contextlib.closing(Dripping(begin, again)))
+        store = opened.enter_context(contextlib.closing(remote_store(there.url, TOKEN, timeout_s=0.3)))
+        with pytest.raises(NoAnswer, match="too slowly"):
+            store.find((SCOPE, "a.md"))
+        with pytest.raises(OutcomeUnknown, match="too slowly"):
+            store.append(*written())
+        with pytest.raises(NoAnswer):
+            store.has_seen("s")
+
+    assert [b"find", b"append", b"has_seen"] == there.asked
+
+
 def test_a_question_survives_a_connection_that_breaks():
     """The other end was restarted in between."""
     store = memory_store()
@@ -474,7 +535,7 @@ def test_what_was_sent_is_told_so():
     main = "from fencepost.mailbox.cli.main import main; main()"
     words = ["messages", "send", "--body", "Hello.", "--conversation", "bob-1", "--scope", SCOPE]
     store = memory_store()
-    with serving(store, clients={TOKEN: Client("alice", (SCOPE, "alice-"))}) as (_, url):
+    with serving(store, clients={TOKEN: Client("alice", SCOPE, "alice-")}) as (_, url):
         command = [sys.executable, "-P", "-c", main, *words, "--url", url]
         environ = {**os.environ, TOKEN_VARIABLE: TOKEN}
         told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)

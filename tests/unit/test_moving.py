@@ -1,13 +1,15 @@
 """A history moves from any kind of store to any other, and is the same there."""
 
 import contextlib
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
 from postgres import drop, new_schema
 from wire_places import TOKEN, serving
 
-from fencepost.journal.errors import CopyDamaged, TargetOccupied
+from fencepost.journal.errors import CopyDamaged, JournalConflict, TargetOccupied
+from fencepost.journal.event import Batch, NewEvent
 from fencepost.mailbox import Conversations, Documents, Mailbox, Mount, open_store
 from fencepost.mailbox.caller import utc_now
 from fencepost.mailbox.digest import replay_digest
@@ -19,6 +21,7 @@ from fencepost.mailbox.store.replay import recordable
 from fencepost.mailbox.transfer import export_from, import_into
 
 MOUNTS = [Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")]
+NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 KINDS = ("memory", "file", "postgres", "wire-file", "wire-postgres")
 
 
@@ -160,3 +163,36 @@ def test_what_is_erased_while_it_is_exported_is_in_no_export(new, tmp_path, monk
 
     files = [file.read_bytes() for file in (tmp_path / "export").rglob("*") if file.is_file()]
     assert not any(b"a word to be erased" in data for data in files)
+
+
+@pytest.mark.parametrize("looked", [True, False])
+@pytest.mark.parametrize("kind", ["file", "postgres"])
+def test_a_handle_from_before_an_import_sends_once(new, tmp_path, request, kind, looked):
+    """What is digested with the key of the store as it was is not appended any more."""
+    origin = new("memory")
+    first = Mailbox(origin, MOUNTS).send("pay", idempotency_key="once")
+    with contextlib.ExitStack() as after:
+        if kind == "file":
+            target, before = (after.enter_context(contextlib.closing(open_store(tmp_path / "two"))) for _ in range(2))
+        else:
+            server, schema = request.getfixturevalue("cluster"), new_schema()
+            create(server, schema=schema)
+            after.callback(drop, server, schema)
+            handles = (postgres_store(server, schema=schema, listen=False) for _ in range(2))
+            target, before = map(after.enter_context, map(contextlib.closing, handles))
+        _sends_once(origin, first.message.id, target, before, looked)
+
+
+def _sends_once(origin, first, target, before, looked):
+    if looked:
+        assert None is before.sent_under("user:me/proj:app", "once")
+        assert None is before.find(("user:me/proj:app", "notes"))
+    target.restore(list(recordable(through(origin), "origin")), 0, origin.secret())
+    late = NewEvent("user:me/proj:app", "messages/late", "message.later", b"{}", key="once")
+    with pytest.raises(JournalConflict):
+        before.append(Batch(NOON, "host:me", (late,)), {("user:me/proj:app", "messages/late"): 0})
+    second = Mailbox(before, MOUNTS).send("pay", idempotency_key="once")
+
+    assert (True, first) == (second.repeated, second.message.id)
+    assert origin.secret() == before.secret()
+    assert 1 == len(Mailbox(target, MOUNTS).list().items)

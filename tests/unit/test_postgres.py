@@ -1,13 +1,18 @@
 """The store in a database: opening it, its feed, its locks, and what a host does together with it."""
 
+import contextlib
 import json
 import logging
 import os
+import random
+import string
 import sys
 import threading
 import time
 from datetime import UTC, datetime
+from functools import partial
 
+import attrs
 import pytest
 from postgres import drop, new_schema
 from unit import processes
@@ -22,13 +27,21 @@ from fencepost.journal.errors import (
     NewerStore,
     NoStore,
     NotErasable,
+    ReadOnlyStore,
 )
 from fencepost.journal.event import Batch, NewEvent
-from fencepost.mailbox import Changes, Documents, Erasures, Mailbox, Mount, Past, errors, open_store
+from fencepost.mailbox import Changes, Documents, Draft, Erasures, Mailbox, Mount, Past, codec, errors, open_store
 from fencepost.mailbox.addresses import MESSAGES
-from fencepost.mailbox.store.postgres.asking import Ask
+from fencepost.mailbox.events import Rewritten
+from fencepost.mailbox.message import Context, Reading
+from fencepost.mailbox.shapes import PATH_BYTES_MAX
+from fencepost.mailbox.store.postgres.asking import Ask, Own, answers
+from fencepost.mailbox.store.postgres.connections import Connections
+from fencepost.mailbox.store.postgres.horizon import Locks
 from fencepost.mailbox.store.postgres.opening import create, postgres_store
-from fencepost.mailbox.store.postgres.schema import ddl
+from fencepost.mailbox.store.postgres.schema import GENERATION, ddl, step
+from fencepost.mailbox.store.postgres.store import PostgresStore
+from fencepost.mailbox.store.postgres.writing import Writer
 
 psycopg = pytest.importorskip("psycopg", reason="pip install 'fencepost[postgres]'")
 from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: E402 - behind the skip
@@ -117,11 +130,67 @@ def test_what_a_server_says_at_the_door_has_advice(said, hint):
     assert hint in told
 
 
+def test_the_longest_names_that_a_message_can_have_are_kept(opened):
+    """Also where they are those of another program, and do not compress: a folder takes them too."""
+    scope, *names = ("".join(random.choices(string.ascii_letters, k=PATH_BYTES_MAX)) for _ in range(6))
+    store, path = opened(), MESSAGES + "00000000-0000-4000-8000-000000000001"
+    scope = f"user:{scope}"[:PATH_BYTES_MAX]
+    Mailbox(store, [Mount(scope, "/user")], new_id=lambda: path.removeprefix(MESSAGES)).send("hi")
+    sent = store.find((scope, path)).content
+    source, conversation, about, reader, referred = names
+    context = Context(scope, referred, 1)
+    letter = attrs.evolve(sent.letter, source=source, conversation=conversation, about=about, context=context)
+    whole = attrs.evolve(sent, letter=letter, reading=Reading(reader, NOON))
+    event = Rewritten(codec.document(whole).decode())
+    store.append(
+        Batch(NOON, "host:me", (NewEvent(scope, path, *codec.encode(event), meaning=event),)), {(scope, path): 1}
+    )
+
+    assert whole == store.find((scope, path)).content
+
+
+@pytest.mark.parametrize("rights", ["SELECT", "SELECT, INSERT", "SELECT, INSERT, UPDATE"])
+def test_who_may_not_write_all_of_it_is_told_so(cluster, schema, connection, rights):
+    """By the look that serving begins with, not by the first who needs what is missing."""
+    with connection.transaction():
+        connection.execute(f"CREATE ROLE {schema} LOGIN")
+        connection.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {schema}')
+        connection.execute(f'GRANT {rights} ON ALL TABLES IN SCHEMA "{schema}" TO {schema}')
+        connection.execute(f'GRANT SELECT, USAGE ON SEQUENCE "{schema}".number TO {schema}')
+    mine = psycopg.conninfo.make_conninfo(cluster, options=f"-c role={schema}")
+    try:
+        with contextlib.closing(postgres_store(cluster, schema=schema, listen=False)) as store:
+            store.check()
+        made = partial(psycopg.connect, mine)
+        with contextlib.closing(Connections(made)) as some:
+            store = PostgresStore(Own(some, "there", 1_000), Writer(schema, b"", Locks(schema, 1)))
+            with pytest.raises(ReadOnlyStore, match="may write"):
+                store.check()
+            connection.execute(f'GRANT UPDATE, INSERT, DELETE ON ALL TABLES IN SCHEMA "{schema}" TO {schema}')
+            connection.commit()
+            store.check()
+    finally:
+        connection.execute(f"DROP OWNED BY {schema}")
+        connection.execute(f"DROP ROLE {schema}")
+        connection.commit()
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_failure_is_told_to_nobody_but_the_caller(connection, caplog, place):
+    """Neither what failed nor where the database is comes into a log."""
+    asks = [Ask("SELECT 1")] * 3
+    asks[place] = Ask("SELECT 1 / 0")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        answers(connection, asks)
+
+    assert [] == caplog.records
+
+
 def test_making_it_again_changes_nothing(cluster, schema, opened):
     """Twice in a row: what is in it stays."""
     Mailbox(opened(), [PROJECT]).send("hello")
 
-    assert (1, 1) == create(cluster, schema=schema)[1:]
+    assert (GENERATION, GENERATION) == create(cluster, schema=schema)[1:]
     assert 1 == len(Mailbox(opened(), [PROJECT]).list().items)
 
 
@@ -134,7 +203,7 @@ def test_two_who_make_it_at_once(cluster):
     for maker in makers:
         maker.join()
 
-    assert [(0, 1), *[(1, 1)] * 5] == sorted(done)
+    assert [(0, GENERATION), *[(GENERATION, GENERATION)] * 5] == sorted(done)
     drop(cluster, name)
 
 
@@ -146,6 +215,26 @@ def test_a_newer_store_is_left_alone(cluster, schema, connection):
         with pytest.raises(NewerStore) as caught:
             use(cluster, schema=schema)
         assert 99 == caught.value.found
+
+
+@pytest.mark.parametrize("before", range(1, GENERATION))
+def test_an_older_store_is_brought_up_to_date(cluster, connection, before):
+    """Opening it says what does so; afterwards it works."""
+    name = new_schema()
+    connection.execute(f"CREATE SCHEMA {name}")
+    for number in range(1, before + 1):
+        connection.execute(step(number, name))
+    connection.commit()
+    with pytest.raises(JournalUnavailable, match="fencepost postgres init"):
+        postgres_store(cluster, schema=name)
+
+    assert (before, GENERATION) == create(cluster, schema=name)[1:]
+    store = postgres_store(cluster, schema=name, listen=False)
+    box = Mailbox(store, [PROJECT])
+    box.send("hello")
+    assert 1 == len(box.list().items)
+    store.close()
+    drop(cluster, name)
 
 
 def test_a_schema_may_be_a_word_of_sql(cluster):
@@ -165,7 +254,7 @@ def test_the_printed_sql_makes_the_same_store(cluster):
     name = new_schema()
     with psycopg.connect(cluster, autocommit=True) as db:
         db.execute(ddl(name))
-    assert (1, 1) == create(cluster, schema=name)[1:]
+    assert (GENERATION, GENERATION) == create(cluster, schema=name)[1:]
     store = postgres_store(cluster, schema=name, listen=False)
     Mailbox(store, [PROJECT]).send("hello")
     store.close()
@@ -181,7 +270,7 @@ def test_who_may_only_use_it_needs_no_more(cluster, schema, opened):
         db.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {user}")
         db.execute(f"GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {user}")
     url = psycopg.conninfo.make_conninfo(cluster, user=user)
-    assert (1, 1) == create(url, schema=schema)[1:]
+    assert (GENERATION, GENERATION) == create(url, schema=schema)[1:]
     store = postgres_store(url, schema=schema)
     box = Mailbox(store, [PROJECT])
     sent = box.send("hello").message
@@ -383,6 +472,19 @@ def test_the_mark_grows_where_it_is_counted_anew(opened, monkeypatch):
     assert sorted(set(marks)) == marks
 
 
+def test_who_listens_is_told_by_whoever_appends(opened, monkeypatch):
+    """Where nothing else would make it look for a long time."""
+    monkeypatch.setattr("fencepost.mailbox.store.postgres.news.LISTENING_S", 1000)
+    waiting, sending = opened(listen=True, fresh_s=None), opened()
+    mark = [waiting.change_mark(), waiting.change_mark()][-1]
+    waiting._news._stale.wait(10)  # it has begun to listen
+    for _ in range(3):
+        mark = waiting.change_mark()
+        Mailbox(sending, [PROJECT]).send("hello")
+        assert waiting._news._stale.wait(10)
+        assert mark < waiting.change_mark()
+
+
 @pytest.mark.parametrize("listen", [True, False])
 def test_who_waits_is_woken(opened, listen):
     """Told by the database, or not."""
@@ -497,15 +599,116 @@ def test_who_waits_too_long_is_told(opened, connection):
     Mailbox(store, [USER]).send("hello")
 
 
-def test_a_commit_waits_for_the_disk(cluster, schema):
+def test_a_commit_waits_for_the_disk(cluster, schema, connection):
     """Also where somebody has turned that off for the database, or for the user."""
     store = postgres_store(f"{cluster}&options=-csynchronous_commit%3Doff", schema=schema)
     setting = Ask("SELECT current_setting('synchronous_commit')")
+    connection.execute(
+        f"CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$ BEGIN NEW.actor := current_setting('synchronous_commit'); RETURN NEW; END $$"
+    )
+    connection.execute(
+        f"CREATE TRIGGER note BEFORE INSERT ON {schema}.event FOR EACH ROW EXECUTE FUNCTION {schema}.note()"
+    )
+    connection.commit()
+    stream = (PROJECT.scope, MESSAGES + Mailbox(store, [PROJECT]).send("hello").message.id)
 
+    assert ["on"] == [event.actor for event in store.events(stream)]
     assert [[("off",)]] == store._db.ask(setting)
     assert [[("on",)]] == store._db.write(lambda tx: tx.ask(setting))
     assert [[("off",)]] == store._db.ask(setting)
     store.close()
+
+
+def test_writers_to_one_scope_share_it(cluster, schema, opened, connection):
+    """While one has not committed, others do; but not who goes for the same message, writes a document, or erases."""
+    store = opened(lock_wait_ms=50)
+    box = Mailbox(store, [PROJECT])
+    first, second = (box.send("hello", actionable=True).message.id for _ in range(2))
+    connection.execute(f"SELECT FROM {schema}.document WHERE path = %s FOR UPDATE", (MESSAGES + first,))
+    slow = threading.Thread(target=lambda: Mailbox(opened(), [PROJECT]).claim(first, session="ada", occurrence=1))
+    slow.start()
+    waiting = f"SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}%'"
+    with psycopg.connect(cluster, autocommit=True) as db:
+        while not db.execute(waiting).fetchall():
+            time.sleep(0.01)
+
+    box.claim(second, session="ben", occurrence=1)
+    box.send("hello")
+    for deed in (
+        lambda: box.claim(first, session="ben", occurrence=1),
+        lambda: Documents(store, [PROJECT]).write("/project/a", "hello"),
+        lambda: box.redact(second),
+    ):
+        with pytest.raises(JournalBusy):
+            deed()
+    connection.rollback()
+    slow.join()
+    assert "ada" == box.view(first).receipt.message.lease.owner
+
+
+def test_two_who_send_under_one_key_at_once(opened):
+    """One sends, and the other is answered with that."""
+    answers, begin = [], threading.Barrier(8)
+
+    def send(box):
+        begin.wait()
+        answers.append(box.send("hello", idempotency_key="once"))
+
+    senders = [threading.Thread(target=send, args=(Mailbox(opened(), [PROJECT]),)) for _ in range(8)]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+
+    assert 1 == len({answer.message.id for answer in answers})
+    assert [False, *[True] * 7] == sorted(answer.repeated for answer in answers)
+    assert 1 == len(Mailbox(opened(), [PROJECT]).list().items)
+
+
+def test_a_database_of_another_isolation(cluster, schema):
+    """Where each transaction would keep to its first look, ours do not."""
+    store = postgres_store(
+        f"{cluster}&options=-cdefault_transaction_isolation%3Dserializable", schema=schema, listen=False
+    )
+    other = postgres_store(cluster, schema=schema, listen=False)
+    box = Mailbox(store, [PROJECT])
+    sent = box.send("hello", actionable=True).message
+    Mailbox(other, [PROJECT]).claim(sent.id, session="ada", occurrence=1)
+    with pytest.raises(errors.ClaimedByAnother):
+        box.claim(sent.id, session="ben", occurrence=1)
+    assert ["serializable"] == [level for ((level,),) in store._db.ask(Ask("SHOW transaction_isolation"))]
+    store.close()
+    other.close()
+
+
+def test_what_was_found_before_an_erasure_is_not_added_to(opened):
+    """Also where the same handle has found something else since."""
+    one, two = opened(), opened()
+    first, second = (Mailbox(one, [PROJECT]).send("secret", actionable=True).message.id for _ in range(2))
+    stream = (PROJECT.scope, MESSAGES + first)
+    assert one.find(stream).version == 1
+    Mailbox(two, [PROJECT]).redact(first)
+    assert one.find((PROJECT.scope, MESSAGES + second)).version == 1
+    batch = Batch(NOON, "host:me", (NewEvent(*stream, "message.acknowledged", b"{}"),))
+    with pytest.raises(JournalConflict):
+        one.append(batch, {stream: 1})
+
+
+def test_a_large_batch_is_kept_in_parts(opened, monkeypatch):
+    """All of it or nothing, and the same as in one."""
+    monkeypatch.setattr("fencepost.mailbox.store.postgres.folding._PART_CHARS_MAX", 1000)
+    store = opened()
+    box = Mailbox(store, [PROJECT])
+    big = box.send("x" * (2 << 20)).message
+    box.send_many([Draft(f"number {number}") for number in range(150)])
+    refused = [NewEvent(PROJECT.scope, f"x{number}", "y", b"{}") for number in range(150)]
+    with pytest.raises(JournalConflict):
+        store.append(Batch(NOON, "host:me", tuple(refused)), {(PROJECT.scope, MESSAGES + big.id): 7})
+
+    assert 151 == len(box.list(limit=500).items)
+    assert 1 == len(Past(store, [PROJECT]).search("number 149").hits)
+    assert store.find((PROJECT.scope, "x0")) is None
 
 
 def test_who_saw_what_was_erased_has_to_look_again(opened):

@@ -1,6 +1,9 @@
 """The state process as HTTP: who gets in, what a body may be, and what is told when something is wrong."""
 
 import logging
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
@@ -9,7 +12,10 @@ from serving import SCOPE, TOKEN, Service
 from fencepost.journal.errors import JournalConflict, JournalCorrupt, JournalFull
 from fencepost.mailbox.errors import MemoryConflict, UnknownMessage
 from fencepost.mailbox.server import bodies
+from fencepost.mailbox.store.opening import memory_store
 from fencepost.mailbox.wire.contract import ROUTES
+
+PATIENCE_S = 20
 
 
 @pytest.fixture
@@ -265,3 +271,58 @@ def test_a_conflict_beside_the_wire_stays_what_it_is():
     error = Service(extensions=extensions).refused("fencepost/append")
 
     assert {"scope": SCOPE, "stream": "s", "expected_version": 1, "actual_version": 2} == error["details"]
+
+
+class Locked:
+    """A store in which one scope is locked by somebody else."""
+
+    def __init__(self, scope):
+        self._store, self._scope = memory_store(), scope
+        self.waiting, self.unlocked = threading.Semaphore(0), threading.Event()
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def append(self, batch, expect, **how):
+        if batch.events[0].scope == self._scope:
+            self.waiting.release()
+            assert self.unlocked.wait(PATIENCE_S)
+        self._store.append(batch, expect, **how)
+
+
+def turn(service, scope, number):
+    return "conversation/append_turn", {
+        "conversation_id": scope.removeprefix("conversation:"),
+        "messages": [{"role": "user", "content": "x"}],
+    }
+
+
+def document(service, scope, number):
+    return "memory/write", {"scope": scope, "path": f"p{number}", "content": "x"}
+
+
+def extension(service, scope, number):
+    event = {"scope": scope, "stream": f"p{number}", "type": "document.written", "key": None}
+    event["data"] = '{"schema":1,"content":"x"}'
+    batch = {"at": "2026-11-30T12:00:00Z", "actor": "host:x", "events": [event], "erases": []}
+    return "fencepost/append", {"batch": batch, "expect": [[scope, f"p{number}", 0]]}
+
+
+@pytest.mark.parametrize("kind", [turn, document, extension])
+def test_whoever_waits_for_one_scope_keeps_nobody_from_another(kind):
+    """However many they are, and by whichever route they come."""
+    locked, free = ("conversation:a", "conversation:b") if kind is turn else ("user:a", "user:b")
+    store = Locked(locked)
+    service = Service(store)
+    with service.http, ThreadPoolExecutor(17) as pool:
+        asks = [
+            pool.submit(service.ask, route, **asked) for route, asked in (kind(service, locked, n) for n in range(16))
+        ]
+        assert store.waiting.acquire(timeout=PATIENCE_S)
+        while any(not each.running() for each in asks):
+            time.sleep(0.001)
+        route, asked = kind(service, free, 0)
+        pool.submit(service.ask, route, **asked).result(PATIENCE_S)
+        assert not any(each.done() for each in asks)
+        store.unlocked.set()
+        assert 16 == len([each.result(PATIENCE_S) for each in asks])

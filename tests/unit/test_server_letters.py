@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
-from serving import CLAIM, ID, PATH, SCOPE, START, Service, body, text
+from serving import CLAIM, ID, LATER, PATH, SCOPE, START, Service, body, text
 
 from fencepost.journal.event import Batch, NewEvent
-from fencepost.mailbox import codec
+from fencepost.mailbox import codec, shapes
 from fencepost.mailbox.addresses import Mount
 from fencepost.mailbox.box import Mailbox
 from fencepost.mailbox.shelf import Documents
@@ -262,6 +262,60 @@ def test_mail_is_neither_deleted_nor_moved(service, path):
         assert ("value_error", "reserved_path") == (error["code"], error["fencepost"]["code"])
 
 
+@pytest.mark.parametrize("changed", [{}, {"body": " "}, {"source": "two words"}])
+@pytest.mark.parametrize("said", ["client:bob/boss", "host:operator", "client:default2", "client:default2/x", "nobody"])
+def test_nobody_sends_as_somebody_else(service, box, said, changed):
+    """Whatever the document says, and whether it is a message that could have been sent here or is kept as it came."""
+    service.write(PATH, text(actor=said, **changed), actor="cli:me")
+    sent = box.view(ID).receipt.message
+    service.write(PATH, text(actor=said, **changed, read_by="ada", read_at="2026-11-30T11:30:00Z"))
+    service.write(PATH, text(actor="host:boss", **changed, due_at="2027-11-30T11:30:00Z"))
+
+    assert ["client:default/cli:me"] * 2 == [sent.letter.actor, box.view(ID).receipt.message.letter.actor]
+
+
+def test_a_client_says_of_itself_what_it_likes(service):
+    """Behind its own name."""
+    content = text(actor="client:default/somebody/else")
+
+    assert content == service.write(PATH, content, actor="cli:me")["content"]
+
+
+LONG = "n" * (shapes.PATH_BYTES_MAX + 1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"source": LONG},
+        {"conversation": LONG},
+        {"about": LONG},
+        {"read_by": LONG, "read_at": LATER},
+        {"owner": LONG, "claim_token": "t", "claim_until": LATER},
+        {"wake_owner": LONG, "wake_token": "t", "wake_until": LATER},
+        {"context": {"scope": LONG, "path": "a.md", "version": 1}},
+        {"context": {"scope": SCOPE, "path": LONG, "version": 1}},
+    ],
+)
+def test_a_name_that_not_every_store_could_keep_makes_no_message(service, box, changed):
+    """It is kept as it came, and listed as such, so that the history can be moved."""
+    content = text(**changed)
+    service.write(PATH, content)
+
+    assert content == service.read(PATH)["content"]
+    assert [[], [PATH]] == [list(box.list().items), [each.path for each in box.list().unsupported]]
+
+
+@pytest.mark.parametrize("name", ["two words", "a/b", "\u202e", "n" * (shapes.NAME_BYTES_MAX + 1)])
+@pytest.mark.parametrize("field", ["source", "conversation", "about"])
+def test_a_message_with_a_name_that_nobody_can_say_was_not_sent_here(service, field, name):
+    """It stands there whole."""
+    content = text(**{field: name})
+
+    assert content == service.write(PATH, content)["content"]
+    assert ["message.rewritten"] == names(service)
+
+
 def test_an_erased_message_keeps_its_skeleton(service, box):
     """Versions, times and actors, in every listing."""
     sent = box.send("secret text", actionable=True).message
@@ -281,6 +335,19 @@ def test_an_erased_message_keeps_its_skeleton(service, box):
             (each["content"], each["redacted"], each["version"]) for each in found
         ]
     assert [True] == [each["redacted"] for each in service.ask("memory/list_documents", scope=SCOPE)["entries"]]
+
+
+@pytest.mark.parametrize("expected", [1, None])
+@pytest.mark.parametrize("changed", [{}, {"read_by": "ada", "read_at": "2026-11-30T11:30:00Z"}, {"body": "another"}])
+def test_an_erased_message_is_never_written_again(service, expected, changed):
+    """Whoever has read it before has its version, which erasing does not change."""
+    service.write(PATH, text(body="secret text"))
+    service.ask("memory/redact", scope=SCOPE, path=PATH)
+    content = text(**{"body": "secret text", **changed})
+    error = service.refused("memory/write", scope=SCOPE, path=PATH, content=content, expected_version=expected)
+
+    assert "erased" == error["fencepost"]["code"]
+    assert ("", 1) == (service.read(PATH)["content"], service.read(PATH)["version"])
 
 
 def test_a_link_that_was_erased_is_listed_as_such(service):

@@ -42,17 +42,48 @@ def test_a_table_names_clients():
     assert holder(table, "client:alice=one") is None
 
 
+def may(check, name):
+    """Is it allowed?"""
+    try:
+        check(name)
+    except Forbidden:
+        return False
+    return True
+
+
 def test_an_allowance_is_of_scopes_and_conversations():
-    """Each half is what names begin with."""
+    """One half says nothing of the names of the other."""
     alice = holder("client:alice@user:alice+alice-=tok", "tok")
 
-    alice.allow_scope("user:alice/proj:app")
-    alice.allow_conversation("alice-1")
-    for check, name in [(alice.allow_scope, "user:bob"), (alice.allow_conversation, "bob-1")]:
-        with pytest.raises(Forbidden):
-            check(name)
-    with pytest.raises(Forbidden):
-        alice.allow_everything("everything")
+    for name in ("user:alice", "user:alice/proj:app", "alice-1"):
+        assert (name.startswith("user:"), name == "alice-1") == (
+            may(alice.allow_scope, name),
+            may(alice.allow_conversation, name),
+        )
+    for name in ("user:bob", "bob-1"):
+        assert not may(alice.allow_scope, name)
+        assert not may(alice.allow_conversation, name)
+    assert not may(alice.allow_everything, "everything")
+
+
+@pytest.mark.parametrize(
+    "allowed, inside, outside",
+    [
+        ("user:al", ["user:al", "user:al/proj:app"], ["user:ale", "user:al-2", "user:al:x", "user:a", "team:user:al"]),
+        ("user:", ["user:al", "user:al/proj:app"], ["team:al", "users:al", "user"]),
+        ("user:al/", ["user:al/proj:app"], ["user:al", "user:ale/proj:app"]),
+        ("al-", ["al-1", "al-", "al-1/2"], ["al", "ale-1"]),
+        ("al", ["al", "al/1"], ["al-1", "ale"]),
+    ],
+)
+def test_an_allowance_ends_where_a_name_does(allowed, inside, outside):
+    """Or with a sign of its own."""
+    for client in (holder(f"client:a@{allowed}=t", "t"), holder(f"client:a+{allowed}=t", "t")):
+        check = client.allow_conversation if client.scopes is None else client.allow_scope
+        assert ([True] * len(inside), [False] * len(outside)) == (
+            [may(check, name) for name in inside],
+            [may(check, name) for name in outside],
+        )
 
 
 def test_what_is_left_out_of_an_allowance_is_free():
@@ -65,8 +96,8 @@ def test_what_is_left_out_of_an_allowance_is_free():
         scoped.allow_scope("user:b")
     with pytest.raises(Forbidden) as about_talks:
         talking.allow_conversation("a-1")
-    assert "every conversation, and scopes that begin with 'user:a'" == about_scopes.value.allowed
-    assert "every scope, and conversations that begin with 'b-'" == about_talks.value.allowed
+    assert "scope 'user:a' and every conversation" == about_scopes.value.allowed
+    assert "every scope and conversation 'b-'" == about_talks.value.allowed
 
 
 def test_a_refusal_says_what_the_token_is_for():
@@ -76,7 +107,7 @@ def test_a_refusal_says_what_the_token_is_for():
         alice.allow_scope("user:bob")
 
     assert "user:bob" == told.value.name
-    assert "scopes and conversations that begin with 'user:alice' or 'alice-'" == told.value.allowed
+    assert "scope 'user:alice' and conversation 'alice-'" == told.value.allowed
 
 
 @pytest.mark.parametrize(

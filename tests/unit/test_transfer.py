@@ -7,15 +7,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fencepost.journal import file
 from fencepost.journal.copying import staged
 from fencepost.journal.disk import Disk
-from fencepost.journal.errors import FencepostError, NotACopy, NotAStore
+from fencepost.journal.errors import FencepostError, NotACopy, NotAStore, TargetOccupied
 from fencepost.journal.event import Batch, NewEvent
 from fencepost.journal.memory import MemoryJournal
 from fencepost.journal.reader import FileReader
+from fencepost.journal.reading import read_commits
 from fencepost.mailbox import Documents, Mailbox, Mount, open_store
 from fencepost.mailbox.digest import replay_digest
-from fencepost.mailbox.transfer import export_store, import_store
+from fencepost.mailbox.transfer import export_from, export_store, import_store
 
 MOUNTS = [Mount("user:me/proj:app", "/project"), Mount("user:me", "/user")]
 
@@ -235,3 +237,83 @@ def test_a_file_that_is_named_twice_makes_no_export(root, tmp_path):
     path.write_text(json.dumps(fields | {"files": [*fields["files"], fields["files"][-1]]}))
     with pytest.raises(NotACopy):
         import_store(tmp_path / "export", tmp_path / "target")
+
+
+@pytest.mark.parametrize("inner", ["inner", "journal/inner", "../link/inner", "."])
+def test_a_store_is_not_exported_into_itself(root, tmp_path, inner):
+    """Nor through a link, and nothing is left there."""
+    (tmp_path / "link").symlink_to(root)
+    before = sorted(root.rglob("*"))
+    with pytest.raises(TargetOccupied):
+        export_store(root, root / inner)
+
+    assert before == sorted(root.rglob("*"))
+
+
+def test_an_export_is_not_imported_into_itself(root, tmp_path):
+    """It would not be what its manifest says any more."""
+    export_store(root, tmp_path / "export")
+    with pytest.raises(TargetOccupied):
+        import_store(tmp_path / "export", tmp_path / "export" / "inner")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_to_a_folder_is_that_folder(root, tmp_path, there):
+    """For what is exported and what is imported, whether the folder is there already or not."""
+    for name in ("export", "target"):
+        (tmp_path / name).symlink_to(tmp_path / "far" / name)
+        if there:
+            (tmp_path / "far" / name).mkdir(parents=True)
+    export_store(root, tmp_path / "export")
+    import_store(tmp_path / "export", tmp_path / "target")
+
+    assert digest(root) == digest(tmp_path / "far" / "target")
+    assert all((tmp_path / name).is_symlink() for name in ("export", "target"))
+    assert ["export", "target"] == sorted(each.name for each in (tmp_path / "far").iterdir())
+
+
+@pytest.mark.parametrize("path", ["a file", "a link to itself"])
+def test_what_is_no_folder_is_occupied(root, tmp_path, path):
+    """And left alone."""
+    target = tmp_path / path
+    target.symlink_to(target) if "link" in path else target.write_text("x")
+    with pytest.raises(TargetOccupied):
+        export_store(root, target)
+
+
+def test_an_export_that_was_killed_leaves_nothing_behind_the_next_one(root, tmp_path):
+    """Also where the history was recorded again for it: that is all that anybody has said."""
+    store = open_store(root)
+    child = os.fork()
+    if child == 0:
+        mine = open_store(root)
+        ask = mine.batches
+        mine.batches = lambda after, _: os._exit(9) if after else ask(after, 1)
+        export_from(mine, tmp_path / "export")
+    assert 9 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert ["store"] != sorted(each.name for each in tmp_path.iterdir())
+    export_from(store, tmp_path / "export")
+    store.close()
+
+    assert ["export", "store"] == sorted(each.name for each in tmp_path.iterdir())
+
+
+def test_what_was_erased_does_not_make_an_export_read_itself_again(tmp_path, monkeypatch):
+    """What is recorded again is read a few times, however often something was erased in it."""
+    store = open_store(":memory:")
+    box = Mailbox(store, MOUNTS)
+    for _ in range(30):
+        box.redact(box.send("secret").message.id)
+    read = []
+
+    def counted(*asked, **how):
+        for commit in read_commits(*asked, **how):
+            read.append(commit.seq)
+            yield commit
+
+    monkeypatch.setattr(file, "read_commits", counted)
+    done = export_from(store, tmp_path / "export")
+    store.close()
+
+    assert (60, 30) == (done.events, done.erased)
+    assert len(read) <= 4 * 60

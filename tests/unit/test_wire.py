@@ -1,9 +1,11 @@
 """fencepost.mailbox.wire: each question of a store's port answers over the wire what the store answers directly."""
 
+import contextlib
 import itertools
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from postgres import drop, new_schema
 from wire_places import TOKEN, serving
 
 from fencepost.journal.errors import BadInput, EventRefused, JournalConflict, MalformedRequest, UnknownMethod
@@ -24,6 +26,7 @@ from fencepost.mailbox.store.texts import Sight
 from fencepost.mailbox.talks import Conversations
 from fencepost.mailbox.turns import PROJECTIONS, TURNS, Projection, scope_of
 from fencepost.mailbox.views import Listing
+from fencepost.mailbox.wire import kinds
 from fencepost.mailbox.wire.access import Client
 from fencepost.mailbox.wire.port import METHODS, answer
 
@@ -31,7 +34,7 @@ NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
 SCOPE, OTHER = "user:me/proj:app", "user:you"
 MOUNTS = [Mount(SCOPE, "/project"), Mount(OTHER, "/you")]
 ANYBODY = Client("default")
-ALICE = Client("alice", ("user:me", "ada"))
+ALICE = Client("alice", "user:me", "ada")
 #: Messages by what they are for.
 SENT = "00000000-0000-4000-8000-000000000001"
 
@@ -349,8 +352,21 @@ def test_no_history_is_recorded_again_by_a_client_with_an_allowance(store):
 def test_annotations_outside_the_allowance_are_left_out(store):
     """A message about an allowed conversation is told only where its scope is allowed too."""
     assert 1 == len(answer(store, "annotations", {"conversation": "ada", "turn": 2}, ALICE))
-    nowhere = Client("carol", ("user:carol", "ada"))
+    nowhere = Client("carol", "user:carol", "ada")
     assert [] == answer(store, "annotations", {"conversation": "ada", "turn": 2}, nowhere)
+
+
+def test_what_refers_to_something_erased_is_told_within_the_allowance():
+    """Who refers to it elsewhere is none of the client's business."""
+    store = memory_store()
+    Documents(store, MOUNTS).write("/project/a.md", "x")
+    box = Mailbox(store, MOUNTS)
+    sent = [box.send("see there", target=to, context="/project/a.md").message for to in ("/project", "/you")]
+    asked = {"scope": SCOPE, "path": "a.md", "at": "2026-11-30T12:00:00Z", "actor": "me", "reason": None}
+    mine, all_of_it = (answer(store, "redact", asked, who)["referring"] for who in (ALICE, ANYBODY))
+
+    assert [[SCOPE, MESSAGES + sent[0].id]] == mine
+    assert 2 == len(all_of_it)
 
 
 # --- what may be added --------------------------------------------------------------------------------
@@ -506,3 +522,68 @@ def test_a_refused_event_names_itself(store):
     with pytest.raises(EventRefused) as refusal:
         append(store, ANYBODY, type="document.folded")
     assert ("notes/new.md", "document.folded") == (refusal.value.stream, refusal.value.type)
+
+
+# --- long answers -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def small_answers(request, monkeypatch):
+    """A store, and the same over a wire whose answers are long soon."""
+    monkeypatch.setattr(kinds, "LONG", 1_000)
+    with contextlib.ExitStack() as opened:
+        if request.param == "postgres":
+            pytest.importorskip("psycopg", reason="pip install 'fencepost[postgres]'")
+            from fencepost.mailbox.store.postgres.opening import create, postgres_store
+
+            cluster, schema = request.getfixturevalue("cluster"), new_schema()
+            create(cluster, schema=schema)
+            opened.callback(drop, cluster, schema)
+            store = opened.enter_context(contextlib.closing(postgres_store(cluster, schema=schema, listen=False)))
+        else:
+            store = memory_store()
+        _, url = opened.enter_context(serving(store))
+        yield store, opened.enter_context(contextlib.closing(remote_store(url, TOKEN)))
+
+
+def test_what_is_long_comes_in_pages(small_answers):
+    """All of it, whatever is short or long in it, and however much is asked for."""
+    store, over = small_answers
+    notes = Documents(store, MOUNTS)
+    for number in range(40):
+        notes.write("/project/a", "x" * (number * number % 1_700))
+    stream = (SCOPE, "a")
+    answers = answer(store, "versions", {"stream": list(stream), "before": 10**6, "limit": 100}, ANYBODY)
+
+    assert store.events(stream) == over.events(stream)
+    for limit in (0, 1, 7, 39, 40, 41, 100):
+        assert list(store.events_from(stream, 3, limit)) == list(over.events_from(stream, 3, limit))
+        assert list(store.versions(stream, 40, limit)) == list(over.versions(stream, 40, limit))
+        assert list(store.history(SCOPE, None, 10**6, limit)) == list(over.history(SCOPE, None, 10**6, limit))
+    assert len(answers) < 40
+
+
+def test_a_listing_ends_with_the_message_by_which_it_is_long(small_answers):
+    """The first come first, and what is behind comes once they are read; with the store itself all come."""
+    store, over = small_answers
+    box = Mailbox(store, MOUNTS, clock=clock())
+    ids = [
+        box.send("x" * size, target=to, conversation=who).message.id
+        for size, to, who in (
+            (1, None, None),
+            (300, "/you", None),
+            (900, None, "ada"),
+            (1, None, None),
+            (900, "/you", None),
+        )
+    ]
+    late = {"clock": lambda: NOON + timedelta(hours=1)}
+
+    assert ids == [each.message.id for each in Mailbox(store, MOUNTS, **late).list(session="ada").items]
+    far = Mailbox(over, MOUNTS, **late)
+    found = [each.message.id for each in far.list(session="ada").items]
+    assert ids[: len(found)] == found
+    assert 0 < len(found) < 5
+    for each in found:
+        far.ack(each, session="ada", occurrence=1)
+    assert ids[len(found)] == far.list(session="ada").items[0].message.id

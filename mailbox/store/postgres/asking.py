@@ -2,10 +2,11 @@
 Asking a database: questions that share a round trip, and transactions that write.
 
 A store asks through connections of its own (`Own`), or through one that belongs
-to its host, in the transaction that the host has begun there (`Hosted`).
+to its host, in the transaction that the host has begun there (see `hosted`).
 
-Every transaction that writes takes two round trips.  The first one begins it,
-waits for its turn and reads; the second one writes and commits.
+A transaction that writes takes two round trips.  The first one begins it, waits
+for its turn and reads; the second one writes and commits.  Where nothing has to
+be read, one statement is all of it (`Own.once`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import attrs
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from fencepost.journal.errors import JournalUnavailable, OutcomeUnknown
@@ -38,16 +39,10 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Ask:
-    """
-    A statement and its values.
-
-    Attributes:
-        many: Once for each of these, where there is no answer to wait for.
-    """
+    """A statement and its values."""
 
     sql: str
     values: Sequence[object] | Mapping[str, object] = ()
-    many: Sequence[Sequence[object]] | None = None
 
 
 @attrs.frozen
@@ -106,21 +101,32 @@ def run(db: psycopg.Connection, asks: Sequence[Ask], cursors: list[psycopg.Curso
         cursors: Is filled with what the answers are read from, also where one of them is an error.
     """
     made = [] if cursors is None else cursors
-    with db.pipeline():
-        for ask in asks:
-            cursor = psycopg.Cursor(db, row_factory=tuple_row)
-            made.append(cursor)
-            if ask.many is None:
-                cursor.execute(ask.sql, ask.values)
-            else:
-                cursor.executemany(ask.sql, ask.many)
+    first: psycopg.Error | None = None
+    try:
+        # One has nothing to share the round trip with.
+        with db.pipeline() if len(asks) > 1 else contextlib.nullcontext():
+            try:
+                for ask in asks:
+                    cursor = psycopg.Cursor(db, row_factory=tuple_row)
+                    made.append(cursor)
+                    cursor.execute(ask.sql, ask.values)
+            except psycopg.Error as error:
+                first = error  # a pipeline that ends with an error writes the next one, and where it was, to the log
+    except psycopg.Error as error:
+        first = first or error
+    if first is not None:
+        raise first
 
 
 def answers(db: psycopg.Connection, asks: Sequence[Ask]) -> list[list[Row]]:
     """The rows of each answer to some statements."""
     cursors: list[psycopg.Cursor[Row]] = []
     run(db, asks, cursors)
-    return [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+    return [cursor.fetchall() if _has_rows(cursor) else [] for cursor in cursors]
+
+
+def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
+    return cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
 
 
 def streamed(db: psycopg.Connection, ask: Ask, name: str) -> Iterator[Row]:
@@ -205,6 +211,48 @@ class Own:
                     time.sleep(attempt * _PAUSE_S)
         raise JournalUnavailable(path=self.where, why="the database rolls back again and again")
 
+    def once(self, ask: Ask) -> tuple[Row, bool]:
+        """
+        The row that a statement answers which is a transaction of its own, and which it is harmless to do again.
+
+        Where the answer is lost, and with it whether the statement was carried out, it is done again.
+
+        Returns:
+            The row, and may the statement have been carried out before?
+
+        Raises:
+            JournalError: It was not carried out; `OutcomeUnknown` where nobody can say.
+        """
+        lost: psycopg.Error | None = None
+        deadline = float("inf")
+        attempt = 0
+        while True:
+            db: psycopg.Connection | None = None
+            try:
+                with self._connections.borrowed() as (db, _):
+                    return answers(db, [ask])[0][0], lost is not None
+            except psycopg.Error as error:
+                if db is not None and troubles.is_lost(db):
+                    self._connections.forget_idle()
+                    lost = lost or error
+                    deadline = min(deadline, time.monotonic() + _LEARN_S)
+                elif db is not None and troubles.may_be_repeated(error) and attempt < _ATTEMPTS_MAX:
+                    time.sleep(attempt * _PAUSE_S)
+                elif lost is None:
+                    raise troubles.translated(error, self.where, self.lock_wait_ms) from error
+                elif db is not None:
+                    raise OutcomeUnknown(path=self.where, why=troubles.said(error)) from lost
+                else:
+                    time.sleep(_LEARN_PAUSE_S)
+                if lost is not None and time.monotonic() >= deadline:
+                    raise OutcomeUnknown(path=self.where, why=troubles.said(lost)) from lost
+                attempt += 1
+
+    def tell(self, ask: Ask) -> None:
+        """Tell whoever listens; who is not told finds out by looking."""
+        with contextlib.suppress(psycopg.Error), self._connections.borrowed() as (db, _):
+            answers(db, [ask])
+
     def learn(self, witness: Witness, cause: psycopg.Error) -> None:
         """
         What has become of a commit whose answer was lost; returns where it was committed.
@@ -266,7 +314,7 @@ class OwnTransaction:
         return (
             Ask("BEGIN ISOLATION LEVEL READ COMMITTED"),
             Ask("SELECT set_config('lock_timeout', %s::text, true)", (str(self._own.lock_wait_ms),)),
-            _WAIT_FOR_THE_DISK,
+            WAIT_FOR_THE_DISK,
         )
 
     def stream(self, ask: Ask) -> Iterator[Row]:
@@ -298,80 +346,6 @@ class OwnTransaction:
 
 
 #: Only where somebody has turned it off is it turned on, because a database may be set to wait for more.
-_WAIT_FOR_THE_DISK: Final = Ask(
+WAIT_FOR_THE_DISK: Final = Ask(
     "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 )
-
-
-class Hosted:
-    """
-    The connection of a host, in the transaction that it has begun there.
-
-    Nothing here commits it, rolls it back or tries it again; what fails is rolled back to where it began.
-    """
-
-    hosted = True
-
-    def __init__(self, db: psycopg.Connection, where: str) -> None:
-        self._db: Final = db
-        self.where: Final = where
-
-    def _check(self) -> None:
-        if self._db.autocommit and self._db.info.transaction_status is TransactionStatus.IDLE:
-            raise JournalUnavailable(path=self.where, why="the connection is in no transaction; begin one first")
-
-    @contextlib.contextmanager
-    def _translating(self) -> Iterator[None]:
-        self._check()
-        try:
-            yield
-        except psycopg.Error as error:
-            raise troubles.translated(error, self.where) from error
-
-    def ask(self, *asks: Ask, apart: bool = False) -> list[list[Row]]:
-        """See `Database`; here each question is a look of its own."""
-        with self._translating():
-            return answers(self._db, asks)
-
-    def stream(self, ask: Ask) -> Iterator[Row]:
-        """See `Database`."""
-        with self._translating():
-            yield from streamed(self._db, ask, "fencepost_long_answer")
-
-    def write(self, deed: Callable[[Transaction], T]) -> T:
-        """See `Database`."""
-        with self._translating():
-            answers(self._db, [Ask("SAVEPOINT fencepost"), _WAIT_FOR_THE_DISK])
-            ((level,),) = answers(self._db, [Ask("SELECT current_setting('transaction_isolation')")])[0]
-            if level != "read committed":
-                why = f"the transaction is {level}, which cannot see what others have written: use read committed"
-                raise JournalUnavailable(path=self.where, why=why)
-            try:
-                done = deed(_HostedTransaction(self._db))
-            except BaseException:
-                if not self._db.closed:
-                    answers(self._db, [Ask("ROLLBACK TO SAVEPOINT fencepost"), Ask("RELEASE SAVEPOINT fencepost")])
-                raise
-            answers(self._db, [Ask("RELEASE SAVEPOINT fencepost")])
-            return done
-
-
-class _HostedTransaction:
-    """What is done within the transaction of a host."""
-
-    hosted = True
-
-    def __init__(self, db: psycopg.Connection) -> None:
-        self._db: Final = db
-
-    def ask(self, *asks: Ask) -> list[list[Row]]:
-        """See `Transaction`."""
-        return answers(self._db, asks)
-
-    def stream(self, ask: Ask) -> Iterator[Row]:
-        """See `Transaction`."""
-        return streamed(self._db, ask, "fencepost_long_answer")
-
-    def commit(self, asks: Sequence[Ask], tell: Ask, witness: Witness) -> None:
-        """See `Transaction`."""
-        answers(self._db, [*asks, tell])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -61,14 +62,25 @@ class Connections:
             psycopg.Error: There is none, and none can be made.
         """
         with self._free:
-            with self._mutex:
-                db = self._idle.pop() if self._idle else None
+            db = self._idle_one()
             known = db is not None
             db = db or self._connect()
             try:
                 yield db, known
             finally:
                 self._take_back(db)
+
+    def _idle_one(self) -> psycopg.Connection | None:
+        """One that nobody uses, if the server has not let go of it: who asks by one that is gone learns too little."""
+        while True:
+            with self._mutex:
+                db = self._idle.pop() if self._idle else None
+            if db is None or not select.select([db.fileno()], [], [], 0)[0]:
+                return db
+            with contextlib.suppress(psycopg.Error):
+                db.pgconn.consume_input()  # what is there may be news as well
+                return db
+            db.close()
 
     def forget_idle(self) -> None:
         """The server has gone away: what was idle is of no use any more."""

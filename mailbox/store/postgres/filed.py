@@ -33,16 +33,21 @@ _SCOPES: Final = (
     " SELECT (SELECT d.scope FROM {s}.document d WHERE d.scope > each.scope ORDER BY d.scope LIMIT 1) FROM each"
     " WHERE each.scope IS NOT NULL) SELECT scope FROM each WHERE scope IS NOT NULL"
 )
-_CAN_WRITE: Final = (
-    "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on' FROM {s}.meta"
+#: A right that is missing on one of the tables is found out by a few appends only, and then by somebody's.
+_ONLY_READ: Final = (
+    "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only') = 'on'"
+    " OR NOT has_sequence_privilege('{s}.number', 'USAGE') OR NOT has_table_privilege('{s}.meta', 'UPDATE') OR EXISTS"
+    " (SELECT FROM pg_class WHERE relnamespace = '{s}'::regnamespace AND relkind = 'r' AND relname <> 'meta'"
+    " AND NOT (has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'UPDATE')"
+    " AND has_table_privilege(oid, 'DELETE'))) FROM {s}.meta"
 )
 #: Behind every text that can begin with a prefix.
 _LAST: Final = "\U0010ffff"
 
 
-def can_write(schema: str) -> Ask:
-    """Is it a replica, or one that is only read?"""
-    return Ask(named(_CAN_WRITE, schema))
+def is_only_read(schema: str) -> Ask:
+    """Is it a replica, or one that is only read, by everybody or by us?"""
+    return Ask(named(_ONLY_READ, schema))
 
 
 def scopes(schema: str) -> Ask:

@@ -10,11 +10,13 @@ Rules for this file: no I/O.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from binascii import b2a_base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
+import orjson
 
 from fencepost.journal.event import Event
 from fencepost.journal.port import Stream
@@ -23,7 +25,7 @@ from fencepost.mailbox.events import AnnotationsRedacted, Linked, Written
 from fencepost.mailbox.message import Letter, Message
 from fencepost.mailbox.records import Record
 from fencepost.mailbox.store.documents import Content, Series, Unreadable, after, body, kept
-from fencepost.mailbox.store.postgres.asking import Ask, Row
+from fencepost.mailbox.store.postgres.asking import Row
 from fencepost.mailbox.store.texts import NOTED, SAID, said_by
 from fencepost.mailbox.times import micros
 from fencepost.mailbox.turns import conversation_of
@@ -33,30 +35,10 @@ from fencepost.mailbox.views import place
 PIECE: Final = 3
 _WRITTEN: Final = codec.EVENT_NAMES[Written]
 
-_EVENT: Final = "INSERT INTO {s}.event VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s::bytea, %s)"
-_DOCUMENT: Final = (
-    "INSERT INTO {s}.document VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (id) DO UPDATE"
-    " SET version = excluded.version, body = excluded.body, why = excluded.why, conversation = excluded.conversation,"
-    " standing = excluded.standing, due = excluded.due, created = excluded.created, ready = excluded.ready"
-)
-_LINK: Final = "INSERT INTO {s}.link VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
-_SENDKEY: Final = "INSERT INTO {s}.sendkey VALUES (%s, %s) ON CONFLICT DO NOTHING"
-_REFERENCE: Final = "INSERT INTO {s}.reference VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
-_SEEN: Final = "INSERT INTO {s}.seen VALUES (%s, %s) ON CONFLICT DO NOTHING"
-_ABOUT: Final = "INSERT INTO {s}.about VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
-_ABOUT_AT: Final = (
-    "INSERT INTO {s}.about SELECT %s, %s::bigint, id FROM {s}.document WHERE scope = %s AND path = %s"
-    " ON CONFLICT DO NOTHING"
-)
-_NO_ENTRY: Final = "DELETE FROM {s}.entry WHERE scope = %s AND path = %s"
-_ENTRY: Final = (
-    "INSERT INTO {s}.entry VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (scope, path) DO UPDATE SET"
-    " version = excluded.version, created = excluded.created, updated = excluded.updated, redacted = excluded.redacted"
-)
-_ACT: Final = "INSERT INTO {s}.act VALUES (%s, %s, %s, %s, %s, %s, %s)"
-_TEXT: Final = {
-    name: "INSERT INTO {s}." + name + " VALUES (%s, %s, %s, %s, %s, %s, %s, %s::integer[])" for name in (SAID, NOTED)
-}
+#: A row as `keep` takes it: the names of the columns, and what stands in them.
+Kept: TypeAlias = dict[str, Any]
+#: So many characters are handed over at once, and one more row: what a jsonb holds has a bound.
+_PART_CHARS_MAX: Final = 8 << 20
 
 
 @attrs.frozen
@@ -89,23 +71,24 @@ class Folding:
     """
     What some events add.
 
+    The number of an event that has none yet is below zero: -1 is the first that will be taken.
+
     Args:
         documents: As they stand, those that the events are about.
-        peaks: The latest time of all acts of a scope.
     """
 
-    def __init__(self, documents: Mapping[Stream, Known], peaks: Mapping[str, int]) -> None:
+    def __init__(self, documents: Mapping[Stream, Known]) -> None:
         self._ids = {stream: each.id for stream, each in documents.items()}
         self._contents: dict[Stream, Content] = {stream: each.content for stream, each in documents.items()}
         self._versions: dict[Stream, int] = {}
-        self._peaks = dict(peaks)
         self._entries: dict[Stream, tuple[int, Record | None]] = {}
-        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._rows: dict[str, list[Kept]] = {}
 
     def record(self, event: Event, batch: int, *, erasing: bool) -> None:
         """An event to be kept."""
-        seq, at, actor, scope, stream, version, kind, data, key = event
-        self._add(_EVENT, (seq, batch, erasing, at, actor, scope, stream, version, kind, data, key))
+        row = event._asdict()
+        row["data"] = None if event.data is None else b2a_base64(event.data, newline=False).decode()
+        self._add("event", {**row, "batch": batch, "erasing": erasing})
 
     def take(self, event: Event, meaning: object = None, *, again: bool = False) -> None:
         """
@@ -134,8 +117,8 @@ class Folding:
         if not again:
             self._text(event)
 
-    def _add(self, statement: str, row: tuple[Any, ...]) -> None:
-        self._rows.setdefault(statement, []).append(row)
+    def _add(self, name: str, row: Kept) -> None:
+        self._rows.setdefault(name, []).append(row)
 
     def _note(self, before: Content | None, content: Content, event: Event, *, again: bool) -> None:
         """What is remembered beside the documents."""
@@ -151,59 +134,100 @@ class Folding:
                 self._letter(content.letter, number, first=event.version == 1 and not again)
         elif isinstance(content, AnnotationsRedacted) and not again:
             for entry in content.entries:
-                self._add(_ABOUT_AT, (entry.about, entry.about_turn or 0, stream[0], entry.path))
+                at = {"conversation": entry.about, "turn": entry.about_turn or 0}
+                self._add("about_at", {**at, "scope": stream[0], "path": entry.path})
         elif isinstance(content, Series):
             sessions = (conversation_of(stream[0]),) if event.version == 1 else ()
         elif isinstance(content, Linked):
             sessions = (content.session,)
-            self._add(_LINK, (content.session, stream[0], content.parent, number))
+            link = {"session": content.session, "scope": stream[0], "parent": content.parent}
+            self._add("link", {**link, "document": number})
         for session in sessions:
             if session is not None:
-                self._add(_SEEN, (session, number))
+                self._add("seen", {"session": session, "document": number})
         if event.key is not None and not again:
-            self._add(_SENDKEY, (event.key, number))
+            self._add("sendkey", {"digest": event.key, "document": number})
 
     def _letter(self, letter: Letter, number: int, *, first: bool) -> None:
         if letter.context is not None:
-            self._add(_REFERENCE, (letter.context.scope, letter.context.path, number))
+            there = {"scope": letter.context.scope, "path": letter.context.path}
+            self._add("reference", {**there, "document": number})
         if first and letter.about is not None:
-            self._add(_ABOUT, (letter.about, letter.about_turn or 0, number))
+            about = {"conversation": letter.about, "turn": letter.about_turn or 0}
+            self._add("about", {**about, "document": number})
 
     def _act(self, stream: Stream, event: Event, record: Record) -> None:
-        at = micros(record.updated_at)
-        peak = self._peaks[event.scope] = max(at, self._peaks.get(event.scope, at))
-        created = record.created_at.isoformat()
-        self._add(_ACT, (event.seq, self._ids[stream], event.scope, at, peak, record.action.value, created))
+        row = {"seq": event.seq, "document": self._ids[stream], "scope": event.scope, "at": micros(record.updated_at)}
+        self._add("act", {**row, "action": record.action.value, "created": record.created_at.isoformat()})
 
     def _text(self, event: Event) -> None:
         text = said_by(event)
         if text is None:
             return
-        at = micros(datetime.fromisoformat(event.at))
-        row = (event.seq, event.scope, event.stream, event.version, at, event.actor, text)
-        self._add(_TEXT[NOTED if event.type == _WRITTEN else SAID], (*row, pieces(matching.fold(text))))
+        row = {
+            "seq": event.seq,
+            "scope": event.scope,
+            "stream": event.stream,
+            "version": event.version,
+            "at": micros(datetime.fromisoformat(event.at)),
+            "actor": event.actor,
+            "text": text,
+            "pieces": numbers(pieces(matching.fold(text))),
+        }
+        self._add(NOTED if event.type == _WRITTEN else SAID, row)
 
-    def statements(self) -> Iterator[Ask]:
-        """What writes it all."""
+    def rows(self) -> dict[str, list[Kept]]:
+        """Table -> what is to be written there."""
         for stream, version in self._versions.items():
-            self._add(_DOCUMENT, self._document(stream, version))
-        for stream, (version, record) in self._entries.items():
+            self._add("document", self._document(stream, version))
+        for (scope, path), (version, record) in self._entries.items():
             if record is None or not record.live:
-                self._add(_NO_ENTRY, stream)
+                self._add("no_entry", {"scope": scope, "path": path})
             else:
-                times = (record.created_at.isoformat(), record.updated_at.isoformat())
-                self._add(_ENTRY, (*stream, version, *times, record.redacted))
-        for statement, rows in self._rows.items():
-            unique: Iterable[tuple[Any, ...]] = dict.fromkeys(rows) if statement == _SEEN else rows
-            yield Ask(statement, many=tuple(unique))
+                times = {"created": record.created_at.isoformat(), "updated": record.updated_at.isoformat()}
+                row = {"scope": scope, "path": path, "version": version, "redacted": record.redacted}
+                self._add("entry", {**row, **times})
+        return self._rows
 
-    def _document(self, stream: Stream, version: int) -> tuple[Any, ...]:
+    def _document(self, stream: Stream, version: int) -> Kept:
         content = self._contents[stream]
         raw = body(content)
-        why = content.why if isinstance(content, Unreadable) else None
-        head = (self._ids[stream], *stream, version, None if raw is None else raw.decode(), why)
+        row = {
+            "id": self._ids[stream],
+            "scope": stream[0],
+            "path": stream[1],
+            "version": version,
+            "body": None if raw is None else raw.decode(),
+            "why": content.why if isinstance(content, Unreadable) else None,
+        }
         if not isinstance(content, Message):
-            return (*head, None, None, None, None, None)
+            return row
         there = place(content)
-        conversation = content.letter.conversation or ""
-        return (*head, conversation, int(there.standing), there.due, there.created, there.ready)
+        listed = {"standing": int(there.standing), "due": there.due, "created": there.created, "ready": there.ready}
+        return {**row, "conversation": content.letter.conversation or "", **listed}
+
+
+def numbers(some: Iterable[int]) -> str:
+    """Numbers as an array in SQL."""
+    return f"{{{','.join(map(str, some))}}}"
+
+
+def parts(rows: Mapping[str, Sequence[Kept]]) -> Iterator[str]:
+    """Rows as JSON, in pieces that are no larger than needed."""
+    part: dict[str, list[Kept]] = {}
+    chars = 0
+    for name, some in rows.items():
+        for row in some:
+            more = sum(len(value) for value in row.values() if isinstance(value, str))
+            if part and chars + more > _PART_CHARS_MAX:
+                yield as_json(part)
+                part, chars = {}, 0
+            part.setdefault(name, []).append(row)
+            chars += more
+    if part:
+        yield as_json(part)
+
+
+def as_json(rows: Mapping[str, Sequence[Kept]]) -> str:
+    """Rows as JSON."""
+    return orjson.dumps(rows).decode()

@@ -84,7 +84,11 @@ class Locks:
 
     def turn(self, scopes: Collection[str]) -> Ask:
         """Wait for the turn of scopes.  Everybody waits in the same order."""
-        return Ask(_TURN, (self.tag, sorted({_place(scope) for scope in scopes})))
+        return Ask(_TURN, (self.tag, places(scopes)))
+
+    def hear(self) -> Ask:
+        """Let those who append know that somebody listens, for as long as this connection is there."""
+        return Ask("SELECT pg_advisory_lock_shared(%s::integer, 0)", (self.tag + 4,))
 
     def numbers(self, count: int, *, hosted: bool) -> tuple[Ask, Ask]:
         """Take numbers; the last answer holds them, and the number of the transaction."""
@@ -118,8 +122,11 @@ class Locks:
         return Horizon(min([last, *taken.values(), *vague]), not vague)
 
 
-def _place(scope: str) -> int:
-    return int.from_bytes(hashlib.blake2b(scope.encode(), digest_size=4).digest(), signed=True)
+def places(names: Iterable[str]) -> list[int]:
+    """What scopes, or whatever else is waited for, are locked by, in the order in which everybody does."""
+    return sorted(
+        {int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), signed=True) for name in names}
+    )
 
 
 def _whole(near: int, low: int) -> int:

@@ -1,8 +1,9 @@
 """
 The listings as questions: each is one statement, and so one look at the database.
 
-`fencepost.mailbox.views` says which messages a listing shows; this says it in
-SQL, over the columns that `views.place` computes.
+`fencepost.mailbox.views` says which messages a listing shows; this, and the
+function `inbox` in `schema`, say it in SQL, over the columns that `views.place`
+computes.
 
 Rules for this file: no I/O.
 """
@@ -13,6 +14,7 @@ from typing import Final
 
 from fencepost.mailbox.store.port import Query
 from fencepost.mailbox.store.postgres.asking import Ask
+from fencepost.mailbox.store.postgres.folding import numbers
 from fencepost.mailbox.store.postgres.schema import named
 from fencepost.mailbox.times import micros
 from fencepost.mailbox.views import Listing, Standing
@@ -28,53 +30,40 @@ _WHERE: Final = (
     " CROSS JOIN LATERAL "
 )
 _HERE: Final = "FROM {s}.document d WHERE d.scope = read.scope AND d.conversation = heard.name AND standing = "
-_FIRST: Final = " ORDER BY due, created, path LIMIT %(limit)s"
-_DUE, _LATER, _LAPSED, _ANY = " AND due <= %(now)s", " AND due > %(now)s", " AND ready <= %(now)s", ""
-_PENDING, _READ, _CLOSED, _CLAIMED = Standing.PENDING, Standing.READ, Standing.CLOSED, Standing.CLAIMED
-#: Listing -> which standings it looks at, and how.
-_ASKS: Final[dict[Listing, tuple[tuple[Standing, str], ...]]] = {
-    Listing.UNREAD: ((_PENDING, _DUE), (_CLAIMED, _LAPSED)),
-    Listing.OPEN: ((_PENDING, _DUE), (_READ, _DUE), (_CLAIMED, _DUE)),
-    Listing.SCHEDULED: ((_PENDING, _LATER), (_READ, _LATER), (_CLAIMED, _LATER)),
-    Listing.CLOSED: ((_CLOSED, _ANY),),
-    Listing.ALL: ((_PENDING, _ANY), (_READ, _ANY), (_CLOSED, _ANY), (_CLAIMED, _ANY)),
+_EVER: Final = (-(1 << 63), (1 << 63) - 1)
+_PENDING, _CLAIMED = Standing.PENDING.value, Standing.CLAIMED.value
+#: Listing -> the standings it looks at, whatever the time is or only what is due, or is not.
+_LOOKS: Final[dict[Listing, tuple[str, bool | None]]] = {
+    Listing.UNREAD: (numbers([Standing.PENDING]), True),
+    Listing.OPEN: (numbers([Standing.PENDING, Standing.READ, Standing.CLAIMED]), True),
+    Listing.SCHEDULED: (numbers([Standing.PENDING, Standing.READ, Standing.CLAIMED]), False),
+    Listing.CLOSED: (numbers([Standing.CLOSED]), None),
+    Listing.ALL: (numbers(Standing), None),
 }
-_UNSUPPORTED: Final = (
-    "SELECT u.* FROM unnest(%s::text[]) WITH ORDINALITY AS read (scope, place) CROSS JOIN LATERAL"
-    " (SELECT d.scope, path, version, why FROM {s}.document d WHERE d.scope = read.scope AND why IS NOT NULL"
-    " AND path >= 'message-links/' AND path < 'messages0'"  # one range, which the index knows; '0' follows '/'
-    " AND (path < 'message-links0' OR path >= 'messages/') ORDER BY path LIMIT %s) u ORDER BY place, path LIMIT %s"
+_INBOX: Final = (
+    "SELECT version, body, scope, path, why FROM {s}.inbox(%s::smallint[], %s::bigint, %s::bigint, %s::bigint,"
+    " %s::text, %s::text[], %s::text[], %s::integer, %s::bigint)"
 )
-
-
-def _part(standing: Standing, condition: str) -> str:
-    """The first messages of one standing, in each scope and for each of the audience."""
-    inner = f"(SELECT due, created, path, version, body {_HERE}{standing.value}{condition}{_FIRST}) AS item"
-    return f"SELECT item.*{_WHERE}{inner}"
-
-
-_ITEMS: Final = {
-    listing: f"{_AUDIENCE} SELECT version, body FROM ("
-    + " UNION ALL ".join(f"({_part(*ask)})" for ask in asks)
-    + f") AS item{_FIRST}"
-    for listing, asks in _ASKS.items()
-}
 _NEXT: Final = (
     f"{_AUDIENCE} SELECT min(moment) FROM (SELECT moment{_WHERE}"
-    f"(SELECT min(due) AS moment {_HERE}{_PENDING.value}{_LATER}) AS a"
-    f" UNION ALL SELECT moment{_WHERE}(SELECT min(ready) AS moment {_HERE}{_CLAIMED.value} AND ready > %(now)s) AS b)"
+    f"(SELECT min(due) AS moment {_HERE}{_PENDING} AND due > %(now)s) AS a"
+    f" UNION ALL SELECT moment{_WHERE}(SELECT min(ready) AS moment {_HERE}{_CLAIMED} AND ready > %(now)s) AS b)"
     " AS next"
 )
 
 
-def items(schema: str, query: Query) -> Ask:
-    """Version and body of each message of a listing, in its order."""
-    return Ask(named(_ITEMS[query.listing], schema), _values(query))
+def inbox(schema: str, query: Query) -> Ask:
+    """
+    The messages of a listing, in its order, and behind them the messages and links that this version cannot read.
 
-
-def unsupported(schema: str, query: Query) -> Ask:
-    """Scope, path, version and reason of each message or link that this version cannot read."""
-    return Ask(named(_UNSUPPORTED, schema), (list(query.scopes), query.limit, query.limit))
+    Each has its version, then the one its body, and the other its scope, its path and the reason.
+    """
+    standings, due = _LOOKS[query.listing]
+    now = micros(query.now)
+    after, until = _EVER if due is None else (_EVER[0], now) if due else (now, _EVER[1])
+    lapsed = now if query.listing is Listing.UNREAD else None  # whose lease has run out is unread again
+    who = (query.session, list(query.links), list(query.scopes))
+    return Ask(named(_INBOX, schema), (standings, after, until, lapsed, *who, query.limit, query.long))
 
 
 def next_change(schema: str, query: Query) -> Ask:
@@ -93,5 +82,4 @@ def _values(query: Query) -> dict[str, object]:
         "links": list(query.links),
         "scopes": list(query.scopes),
         "now": micros(query.now),
-        "limit": query.limit,
     }

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
+import attrs
+
 from fencepost.journal.errors import TargetOccupied
 from fencepost.journal.event import Batch, Commit, Event
 from fencepost.journal.frame import GENESIS
 from fencepost.mailbox.store.postgres.asking import Ask, Row, Transaction
 from fencepost.mailbox.store.postgres.schema import named
-from fencepost.mailbox.store.postgres.writing import NEVER, Writer
+from fencepost.mailbox.store.postgres.writing import COUNT_ERASURE, NEVER, Writer
 
 #: So many bytes of events are told at once, and one more event.
 _BYTES_MAX: Final = 8 << 20
@@ -54,15 +56,16 @@ def restore(tx: Transaction, writer: Writer, some: Sequence[Batch], behind: int,
     Raises:
         TargetOccupied: Something else has been recorded here, or is being.
     """
-    _, ((end, number),) = tx.ask(writer.ask(_ALONE), writer.ask(_END))
-    if end != behind or (behind and writer.key != secret):
+    ((key,),), ((end, number),) = tx.ask(writer.ask(_ALONE), writer.ask(_END))
+    if end != behind or (behind and bytes(key) != secret):
         raise TargetOccupied(path="the database", why="a store with a history of its own")
     if not behind:
-        tx.ask(writer.ask(_ADOPT, secret))
+        tx.ask(writer.ask(_ADOPT, secret), writer.ask(COUNT_ERASURE))  # what others know of it is over
     if number != behind:  # whoever took a number has not used it
         tx.ask(writer.ask(_AGAIN, behind))
+    again = attrs.evolve(writer, key=secret)
     for batch in some:
-        writer.append(tx, batch, {}, NEVER)
+        again.append(tx, batch, {}, NEVER)
         behind += len(batch.events)
     (((end, _),),) = tx.ask(writer.ask(_END))
     if end != behind:

@@ -19,7 +19,8 @@ from typing import Final
 
 import psycopg
 
-from fencepost.mailbox.store.postgres.asking import Ask, Database
+from fencepost.mailbox.store.postgres.asking import Ask, Database, answers
+from fencepost.mailbox.store.postgres.horizon import Locks
 from fencepost.mailbox.store.postgres.schema import named
 
 #: How old the answer may be where somebody listens, and where nobody does.
@@ -76,7 +77,7 @@ class News:
     Args:
         look: Asks for it.
         connect: Makes a connection to listen on; None where nobody should.
-        channel: Where news is told.
+        locks: Where news is told, and how whoever tells it knows that somebody listens.
         fresh_s: How old the answer may be; None for what is usual.
     """
 
@@ -84,12 +85,12 @@ class News:
         self,
         look: Callable[[], int],
         connect: Callable[[], psycopg.Connection] | None,
-        channel: str,
+        locks: Locks,
         fresh_s: float | None,
     ) -> None:
         self._look: Final = look
         self._connect: Final = connect
-        self._channel: Final = channel
+        self._locks: Final = locks
         self._fresh_s: Final = fresh_s
         self.renew()
 
@@ -134,7 +135,7 @@ class News:
             return
         if time.monotonic() - self._tried >= _RESTART_S:
             self._tried = time.monotonic()
-            self._listener = _Listener(self._connect, self._channel, self._stale)
+            self._listener = _Listener(self._connect, self._locks, self._stale)
             self._listener.start()
 
     def close(self) -> None:
@@ -149,17 +150,18 @@ class News:
 class _Listener(threading.Thread):
     """A connection on which the database tells of news."""
 
-    def __init__(self, connect: Callable[[], psycopg.Connection], channel: str, stale: threading.Event) -> None:
+    def __init__(self, connect: Callable[[], psycopg.Connection], locks: Locks, stale: threading.Event) -> None:
         super().__init__(name="fencepost-listener", daemon=True)
         self._make: Final = connect
-        self._channel: Final = channel
+        self._locks: Final = locks
         self._stale: Final = stale
         self._wake: Final = os.pipe()
 
     def run(self) -> None:
         """Set the event whenever something is told; the end of the connection is the end of it."""
         with contextlib.suppress(psycopg.Error), contextlib.closing(self._make()) as db:
-            db.execute(f"LISTEN {self._channel}")  # a name and a number
+            answers(db, [self._locks.hear()])  # first, so that who appends afterwards tells
+            db.execute(f"LISTEN {self._locks.channel}")  # a name and a number
             self._stale.set()  # what was told before
             with selectors.DefaultSelector() as waiting:
                 waiting.register(db.fileno(), selectors.EVENT_READ)

@@ -13,26 +13,31 @@ import attrs
 import psycopg
 
 from fencepost.journal import forks
-from fencepost.journal.errors import ClosedHandle, JournalConflict, ReadOnlyStore
+from fencepost.journal.errors import ClosedHandle
 from fencepost.journal.event import Batch, Commit, Event
 from fencepost.journal.port import Stream
 from fencepost.mailbox.addresses import REDACTIONS
 from fencepost.mailbox.errors import InvalidName
 from fencepost.mailbox.records import Entry, Record, Version
-from fencepost.mailbox.store.documents import Document, kept
+from fencepost.mailbox.store.documents import Document, erased_meanwhile, kept
 from fencepost.mailbox.store.port import Filed, Query, Redaction, Unsupported
 from fencepost.mailbox.store.postgres import erasing, filed, listings, moving, searching, shelves, troubles
-from fencepost.mailbox.store.postgres.asking import Ask, Database, Hosted, Row, Transaction
+from fencepost.mailbox.store.postgres.asking import Ask, Database, Own, Row, Transaction
 from fencepost.mailbox.store.postgres.connections import Connections
 from fencepost.mailbox.store.postgres.feed import Feed
+from fencepost.mailbox.store.postgres.folding import Known
 from fencepost.mailbox.store.postgres.horizon import Locks
+from fencepost.mailbox.store.postgres.hosted import Hosted
 from fencepost.mailbox.store.postgres.news import Count, News
+from fencepost.mailbox.store.postgres.quick import Memory, Quick
 from fencepost.mailbox.store.postgres.schema import named
 from fencepost.mailbox.store.postgres.writing import NEVER, Stale, Writer
 from fencepost.mailbox.store.texts import Found, Sight, Text
 from fencepost.mailbox.times import EPOCH
 
-_FIND: Final = "SELECT erasures, version, body, why FROM {s}.meta LEFT JOIN {s}.document ON scope = %s AND path = %s"
+_FIND: Final = (
+    "SELECT erasures, key, id, version, body, why FROM {s}.meta LEFT JOIN {s}.document ON scope = %s AND path = %s"
+)
 _EVENTS: Final = (
     "SELECT seq, at, actor, scope, stream, version, type, data, key FROM {s}.event"
     " WHERE scope = %s AND stream = %s AND version > %s ORDER BY version LIMIT %s"
@@ -41,7 +46,10 @@ _ANNOTATIONS: Final = (
     "SELECT d.scope, d.path, d.version, d.body, d.why FROM {s}.about a JOIN {s}.document d ON a.document = d.id"
     " WHERE a.conversation = %s AND a.turn = %s ORDER BY d.id"
 )
-_SENT_UNDER: Final = "SELECT scope, path FROM {s}.sendkey JOIN {s}.document ON document = id WHERE digest = %s"
+_SENT_UNDER: Final = (
+    "SELECT erasures, key, scope, path FROM {s}.meta"
+    " LEFT JOIN {s}.sendkey ON digest = %s LEFT JOIN {s}.document ON document = id"
+)
 _HAS_SEEN: Final = "SELECT 1 FROM {s}.seen WHERE session = %s LIMIT 1"
 #: What an erasure leaves dead rows in.
 _TIDY: Final = ("event", "document", "said", "noted", "link", "reference", "seen")
@@ -72,10 +80,11 @@ class PostgresStore(Feed):
         self._schema = writer.schema
         self._locks: Locks = writer.locks
         self._connections: Final = connections
+        self._quick = Quick(database, writer, Memory()) if isinstance(database, Own) else None
         self._erasures = NEVER
         self._closed = False
         count = Count(database, writer.schema, lambda: self.feed_bounds()[1])
-        self._news: Final = News(count.look, connect, writer.locks.channel, fresh_s)
+        self._news: Final = News(count.look, connect, writer.locks, fresh_s)
         forks.register(self)
 
     def __repr__(self) -> str:
@@ -121,19 +130,39 @@ class PostgresStore(Feed):
 
     def find(self, stream: Stream) -> Document | None:
         """See `fencepost.mailbox.store.port.Store`."""
-        ((erasures, version, body, why),) = self._ask(_FIND, *stream)
+        ((erasures, key, number, version, body, why),) = self._ask(_FIND, *stream)
+        self._found(erasures, key)
+        if version is None:
+            return None
+        content = kept(body, why)
+        if self._quick is not None:
+            self._quick.memory.keep(stream, erasures, Known(number, version, content), len(body or ""))
+        return Document(*stream, version, content)
+
+    def _found(self, erasures: int, key: bytes) -> None:
+        """
+        What a look has shown of the whole store: an import replaces the key of a store that was empty.
+
+        It counts as an erasure, so whoever appends with the key before is refused by the number before.
+        """
+        if key != self._writer.key:
+            self._writer = attrs.evolve(self._writer, key=key)
+            if self._quick is not None:
+                self._quick = attrs.evolve(self._quick, writer=self._writer, memory=Memory())
         self._erasures = erasures
-        return None if version is None else Document(*stream, version, kept(body, why))
 
     def append(self, batch: Batch, expect: Mapping[Stream, int], *, settle: bool = True) -> None:
         """See `fencepost.mailbox.store.port.Store`; it is durable in any case."""
         self._check_open()
+        erasures, writer, quick = self._erasures, self._writer, self._quick  # in this order: see `_found`
         try:
-            self._erasures = self._db.write(lambda tx: self._writer.append(tx, batch, expect, self._erasures))
-        except Stale as stale:
-            self._erasures = stale.erasures
-            scope = batch.events[0].scope
-            raise JournalConflict(scope=scope, stream="what was erased", expected_version=0, actual_version=1) from None
+            done = None if quick is None else quick.append(batch, expect, erasures)
+            if done is None:
+                done = self._db.write(lambda tx: writer.append(tx, batch, expect, erasures))
+            self._erasures = done
+        except Stale:
+            self._found(*self._look(writer.stands())[0])
+            raise erased_meanwhile(batch.events[0].scope) from None
         self._news.heard()
         if batch.erases:
             self._tidy()
@@ -181,9 +210,14 @@ class PostgresStore(Feed):
 
     def inbox(self, query: Query) -> tuple[Sequence[tuple[int, str]], Sequence[Unsupported]]:
         """See `fencepost.mailbox.store.port.Store`."""
-        self._check_open()
-        items, odd = self._db.ask(listings.items(self._schema, query), listings.unsupported(self._schema, query))
-        return [(version, body) for version, body in items], [Unsupported(*row) for row in odd]
+        items: list[tuple[int, str]] = []
+        odd: list[Unsupported] = []
+        for version, body, scope, path, why in self._look(listings.inbox(self._schema, query)):
+            if why is None:
+                items.append((version, body))
+            else:
+                odd.append(Unsupported(scope, path, version, why))
+        return items, odd
 
     def entries(
         self, scope: str, prefix: str, after: str | None, limit: int
@@ -242,8 +276,12 @@ class PostgresStore(Feed):
 
     def sent_under(self, scope: str, key: str) -> Stream | None:
         """See `fencepost.mailbox.store.port.Store`."""
-        rows = self._ask(_SENT_UNDER, self._writer.digest(scope, key))
-        return (rows[0][0], rows[0][1]) if rows else None
+        while True:
+            writer = self._writer
+            ((erasures, secret, there, path),) = self._ask(_SENT_UNDER, writer.digest(scope, key))
+            self._found(erasures, secret)
+            if secret == writer.key:
+                return None if there is None else (there, path)
 
     def has_seen(self, session: str) -> bool:
         """See `fencepost.mailbox.store.port.Store`."""
@@ -253,9 +291,9 @@ class PostgresStore(Feed):
 
     def check(self) -> None:
         """See `fencepost.mailbox.store.port.Served`."""
-        ((only_read,),) = self._look(filed.can_write(self._schema))
+        ((only_read,),) = self._look(filed.is_only_read(self._schema))
         if only_read:
-            raise ReadOnlyStore(path=self._db.where)
+            raise troubles.OnlyRead(path=self._db.where)
 
     def scopes(self) -> Sequence[str]:
         """See `fencepost.mailbox.store.port.Served`."""
@@ -279,18 +317,19 @@ class PostgresStore(Feed):
 
     def secret(self) -> bytes:
         """See `fencepost.mailbox.store.port.Store`."""
-        return self._writer.key
+        ((erasures, key),) = self._look(self._writer.stands())
+        self._found(erasures, key)
+        return bytes(key)
 
     def restore(self, batches: Sequence[Batch], behind: int, secret: bytes) -> int:
-        """See `fencepost.mailbox.store.port.Store`; all of them or none, and other handles have to be opened again."""
+        """See `fencepost.mailbox.store.port.Store`; all of them or none."""
         self._check_open()
         try:
             with self._host() as host:
                 done = host.write(lambda tx: moving.restore(tx, self._writer, batches, behind, secret))
         except psycopg.Error as error:
             raise troubles.translated(error, self._db.where) from error
-        self._writer = attrs.evolve(self._writer, key=secret)
-        self._erasures = NEVER
+        self._found(NEVER, secret)
         self._news.heard()
         return done
 

@@ -1,0 +1,104 @@
+"""What the listener asks first, and of whom: with a homeserver that is a function."""
+
+import httpx
+import pytest
+
+from fencepost.mailbox.errors import AccessTokenOfAnother, HomeserverUnavailable, StrangeHomeserver
+from fencepost.mailbox.events import RoomClosed, RoomOpened
+from fencepost.mailbox.fleet.credentials import Credentials
+from fencepost.mailbox.fleet.found import What
+from fencepost.mailbox.fleet.listener import Listener
+from fencepost.mailbox.fleet.matrix import Matrix
+from fencepost.mailbox.fleet.policy import RoomRule
+from fencepost.mailbox.rooms import after
+from fencepost.mailbox.times import EPOCH
+
+ME, BOB, ROOM, TOKEN = "@codex:test.local", "@bob:test.local", "!kitchen", "very-secret"
+
+
+class Homeserver:
+    """Answers with what it was given, and notes what it was asked."""
+
+    def __init__(self, **answers):
+        self.answers, self.asked, self.params = answers, [], []
+        transport = httpx.MockTransport(self._answer)
+        client = Matrix("http://homeserver", Credentials(TOKEN, "codex.token"), transport=transport)
+        self.listener = Listener(client, ME, [RoomRule(ROOM)])
+
+    def _answer(self, request):
+        self.asked.append(request.url.path.rpartition("/")[2])
+        self.params.append(request.url.params)
+        answer = self.answers.get(self.asked[-1], httpx.Response(502))
+        return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
+
+
+def test_a_token_of_another_is_refused():
+    """By a sentence without it, and before anything is looked at that would be recorded."""
+    homeserver = Homeserver(whoami={"user_id": BOB}, joined_rooms={"joined_rooms": []})
+    with pytest.raises(AccessTokenOfAnother) as refused:
+        homeserver.listener.look(lambda _: None)
+
+    assert f"the token is {BOB}'s, but fleet.toml says {ME}" in str(refused.value)
+    assert "codex.token" in str(refused.value)
+    assert TOKEN not in f"{refused.value!r} {refused.value}"
+    assert ["whoami"] == homeserver.asked
+
+
+def test_a_homeserver_that_is_down_is_asked_again():
+    """Until it has said whose the token is, and no more after that."""
+    homeserver = Homeserver(joined_rooms={"joined_rooms": []})
+    for _ in range(2):
+        with pytest.raises(HomeserverUnavailable):
+            homeserver.listener.look(lambda _: None)
+    homeserver.answers["whoami"] = {"user_id": ME}
+    for _ in range(2):
+        homeserver.listener.look(lambda _: None)
+
+    assert ["whoami"] * 3 + ["joined_rooms"] * 2 == homeserver.asked
+
+
+@pytest.mark.parametrize("page", [b"404 page not found", b"{}", b"<html>"])
+def test_nothing_is_not_there_on_the_word_of_another(page):
+    """A page that is not found says nothing of a room, an event or a user."""
+    homeserver = Homeserver(whoami=httpx.Response(404, content=page))
+
+    with pytest.raises(StrangeHomeserver):
+        homeserver.listener.look(lambda _: None)
+
+
+def test_who_was_put_out_is_told_why_after_a_start_too():
+    """And what stands is found by every look, where it is told by one."""
+    homeserver = Homeserver(whoami={"user_id": ME}, joined_rooms={"joined_rooms": []})
+    place = after(after(None, RoomOpened("t", EPOCH)), RoomClosed("the agent was banned"))
+    first, second = (homeserver.listener.look(lambda _: place) for _ in range(2))
+
+    (told,) = first.happenings
+    assert What.REFUSED is told.what
+    assert "the agent was banned, and nobody has invited it" in str(told)
+    assert [] == list(second.happenings)
+    assert {ROOM: str(told)} == first.unheard == second.unheard
+
+
+def test_no_two_processes_begin_in_the_same_words():
+    """A homeserver would answer from memory, with an invitation that was taken back since."""
+    homeservers = [Homeserver(sync={"next_batch": "s1"}) for _ in range(5)]
+    for each in homeservers:
+        each.listener.ring(1)
+
+    assert len({each.params[0]["timeout"] for each in homeservers}) > 1
+
+
+def test_an_invitation_that_is_taken_back_is_none():
+    """Nobody enters by it."""
+    member = {"type": "m.room.member", "state_key": ME, "sender": BOB, "content": {"membership": "invite"}}
+    rooms = {"invite": {ROOM: {"invite_state": {"events": [member]}}}}
+    homeserver = Homeserver(
+        whoami={"user_id": ME}, joined_rooms={"joined_rooms": []}, sync={"next_batch": "s1", "rooms": rooms}
+    )
+    homeserver.listener.ring(1)
+    homeserver.answers["sync"] = {"next_batch": "s2", "rooms": {"leave": {ROOM: {}}}}
+    homeserver.listener.ring(1)
+    found = homeserver.listener.look(lambda _: None)
+
+    assert "join" not in homeserver.asked
+    assert ["nobody has invited it"] == [str(each).rpartition("and ")[2] for each in found.happenings]
