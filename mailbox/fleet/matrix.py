@@ -31,6 +31,7 @@ from fencepost.mailbox.errors import (
     StrangeHomeserver,
 )
 from fencepost.mailbox.fleet.credentials import Credentials
+from fencepost.mailbox.quoting import plain
 
 try:
     import httpx
@@ -46,6 +47,8 @@ ANSWER_BYTES_MAX: Final = 64 << 20
 #: A homeserver that wants to be asked less often is waited for so often, and so long in all.
 _ATTEMPTS: Final = 8
 _PATIENCE_S: Final = 30.0
+#: What it says beyond is no time that anybody waits for.
+_WAIT_MAX_S: Final = 86_400.0
 _SAID_MAX: Final = 200
 #: Processes begin at so many different places; it is also the longest wait in milliseconds, should anybody wait.
 _BEGINNINGS: Final = 10_000
@@ -103,11 +106,13 @@ class Matrix:
     ) -> None:
         self.url: Final = url.rstrip("/")
         self.origin: Final = credentials.origin
+        self._token = credentials.token
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._beginnings = itertools.count(1 + secrets.randbelow(_BEGINNINGS))
         self._http = httpx.Client(
-            headers={"Authorization": f"Bearer {credentials.token}"},
+            # Unpacked, an answer may be as large as it likes.
+            headers={"Authorization": f"Bearer {credentials.token}", "Accept-Encoding": "identity"},
             follow_redirects=False,
             transport=transport,
             timeout=timeout_s,
@@ -178,7 +183,7 @@ class Matrix:
         events, start, end = answer.get("chunk"), answer.get("start"), answer.get("end")
         if not isinstance(events, list) or len(events) > limit:
             self.strange(f"a page of at most {limit} events is none")
-        if not all(each is None or (isinstance(each, str) and each) for each in (start, end)):
+        if not all(each is None or _is_clean(each) for each in (start, end)):
             self.strange("a place in a room is no text")
         return Page(tuple(events), start, end)
 
@@ -273,6 +278,7 @@ class Matrix:
                     self._read(answer.status_code, self._body(answer, self._deadline(0)), "a file")
                     self.strange(f"status {answer.status_code} for a file")
                 deadline = self._deadline(self._timeout_s)
+                self._unpacked(answer)
                 for piece in answer.iter_bytes():
                     size += len(piece)
                     if size > limit_bytes:
@@ -337,6 +343,7 @@ class Matrix:
     def _body(self, answer: httpx.Response, deadline: float) -> bytes:
         pieces: list[bytes] = []
         size = 0
+        self._unpacked(answer)
         for piece in answer.iter_bytes():
             pieces.append(piece)
             size += len(piece)
@@ -345,6 +352,10 @@ class Matrix:
             if time.monotonic() > deadline:  # a byte now and then is no answer either
                 self._unavailable("it came too slowly")
         return b"".join(pieces)
+
+    def _unpacked(self, answer: httpx.Response) -> None:
+        if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            self.strange("an encoding that was not asked for")
 
     def _read(self, status: int, body: bytes, asked: str) -> dict[str, Any]:
         if status >= httpx.codes.INTERNAL_SERVER_ERROR:
@@ -357,16 +368,20 @@ class Matrix:
         if status < httpx.codes.BAD_REQUEST:
             self.strange(f"status {status}")
         error = flat if isinstance(flat, dict) else {}
-        reason, said = (str(error.get(key, "without a reason"))[:_SAID_MAX] for key in ("errcode", "error"))
+        reason, said = (self._repeated(error.get(key, "without a reason")) for key in ("errcode", "error"))
         if status == httpx.codes.UNAUTHORIZED:
             raise AccessTokenRefused(url=self.url, origin=self.origin)
         raise HomeserverRefused(url=self.url, asked=asked, status=status, reason=reason, said=said)
 
+    def _repeated(self, said: object) -> str:
+        """Of what it says what a sentence may repeat: nothing that cannot be seen, and no access token."""
+        return plain(str(said).replace(self._token, "…"))[:_SAID_MAX]
+
     def _text(self, answer: Mapping[str, Any], key: str) -> str:
         value = answer.get(key)
-        if not isinstance(value, str) or not value:
+        if not _is_clean(value):
             self.strange(f"no {key}")
-        return value
+        return str(value)
 
     def _given(self, cursor: str) -> str:
         assert cursor, "an empty cursor is the beginning"
@@ -392,6 +407,11 @@ def _parsed(body: bytes) -> Any:
         return None
 
 
+def _is_clean(value: object) -> bool:
+    """It is a text that can be given back, and shown."""
+    return isinstance(value, str) and bool(value) and value.isprintable()
+
+
 def _has_reason(body: bytes) -> bool:
     """A homeserver says why; the 404 of what stands before one, or in its place, is about no event and no room."""
     flat = _parsed(body)
@@ -403,8 +423,8 @@ def _wait_s(body: bytes, header: str | None) -> float:
     flat = _parsed(body)
     wait_ms = flat.get("retry_after_ms") if isinstance(flat, dict) else None
     if type(wait_ms) is int and wait_ms >= 0:
-        return wait_ms / 1000
-    return float(header) if header is not None and header.isascii() and header.isdigit() else 1.0
+        return min(wait_ms, _WAIT_MAX_S * 1000) / 1000
+    return min(float(header), _WAIT_MAX_S) if header is not None and header.isascii() and header.isdigit() else 1.0
 
 
 def _why(error: Exception) -> str:
