@@ -13,6 +13,7 @@ import attrs
 
 from fencepost.mailbox.events import RoomEvent
 from fencepost.mailbox.fleet.said import RoomFacts, Said
+from fencepost.mailbox.quoting import plain
 
 
 class What(enum.Enum):
@@ -56,7 +57,7 @@ class Happening:
         return self.what is not What.MOVED
 
     def __str__(self) -> str:
-        return f"room {self.room} {self.what.value}" + (f": {self.why}" if self.why else "")
+        return plain(f"room {self.room} {self.what.value}" + (f": {self.why}" if self.why else ""))
 
 
 @attrs.frozen

@@ -32,6 +32,7 @@ from fencepost.mailbox.errors import (
     StrangeHomeserver,
 )
 from fencepost.mailbox.fleet.credentials import Credentials
+from fencepost.mailbox.quoting import plain
 
 try:
     import httpx
@@ -54,7 +55,6 @@ _SAID_MAX: Final = 200
 _UPLOAD_MS: Final = 1_000
 #: Processes begin at so many different places; it is also the longest wait in milliseconds, should anybody wait.
 _BEGINNINGS: Final = 10_000
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _API: Final = "/_matrix/client/v3"
 _NOTHING: Final[Mapping[str, Any]] = {"types": []}
 
@@ -109,11 +109,13 @@ class Matrix:
     ) -> None:
         self.url: Final = url.rstrip("/")
         self.origin: Final = credentials.origin
+        self._token = credentials.token
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._beginnings = itertools.count(1 + secrets.randbelow(_BEGINNINGS))
         self._http = httpx.Client(
-            headers={"Authorization": f"Bearer {credentials.token}"},
+            # Unpacked, an answer may be as large as it likes.
+            headers={"Authorization": f"Bearer {credentials.token}", "Accept-Encoding": "identity"},
             follow_redirects=False,
             transport=transport,
             timeout=timeout_s,
@@ -279,6 +281,7 @@ class Matrix:
                     self._read(answer.status_code, self._body(answer, self._deadline(0)), "a file")
                     self.strange(f"status {answer.status_code} for a file")
                 deadline = self._deadline(self._timeout_s)
+                self._unpacked(answer)
                 for piece in answer.iter_bytes():
                     size += len(piece)
                     if size > limit_bytes:
@@ -343,6 +346,7 @@ class Matrix:
     def _body(self, answer: httpx.Response, deadline: float) -> bytes:
         pieces: list[bytes] = []
         size = 0
+        self._unpacked(answer)
         for piece in answer.iter_bytes():
             pieces.append(piece)
             size += len(piece)
@@ -351,6 +355,10 @@ class Matrix:
             if time.monotonic() > deadline:  # a byte now and then is no answer either
                 self._unavailable("it came too slowly")
         return b"".join(pieces)
+
+    def _unpacked(self, answer: httpx.Response) -> None:
+        if answer.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            self.strange("an encoding that was not asked for")
 
     def _read(self, status: int, body: bytes, asked: str) -> dict[str, Any]:
         if status >= httpx.codes.INTERNAL_SERVER_ERROR:
@@ -363,10 +371,14 @@ class Matrix:
         if status < httpx.codes.BAD_REQUEST:
             self.strange(f"status {status}")
         error = flat if isinstance(flat, dict) else {}
-        reason, said = (str(error.get(key, "without a reason"))[:_SAID_MAX] for key in ("errcode", "error"))
+        reason, said = (self._repeated(error.get(key, "without a reason")) for key in ("errcode", "error"))
         if status == httpx.codes.UNAUTHORIZED:
             raise AccessTokenRefused(url=self.url, origin=self.origin)
         raise HomeserverRefused(url=self.url, asked=asked, status=status, reason=reason, said=said)
+
+    def _repeated(self, said: object) -> str:
+        """Of what it says what a sentence may repeat: nothing that cannot be seen, and no access token."""
+        return plain(str(said).replace(self._token, "…"))[:_SAID_MAX]
 
     def _text(self, answer: Mapping[str, Any], key: str) -> str:
         value = answer.get(key)
@@ -399,8 +411,8 @@ def _parsed(body: bytes) -> Any:
 
 
 def _is_text(value: Any) -> TypeGuard[str]:
-    """Something that can be given back as it came, which half a surrogate pair cannot."""
-    return isinstance(value, str) and value != "" and not _SURROGATE.search(value)
+    """A text that can be given back as it came, which half a surrogate pair cannot, and shown."""
+    return isinstance(value, str) and value != "" and value.isprintable()
 
 
 def _has_reason(body: bytes) -> bool:

@@ -45,7 +45,7 @@ def test_what_is_said_in_a_room_reaches_the_model_once(runtime, launched, model,
 
     assert 1 == last.count("the soup burns") == last.count("| [fencepost] the bread")
     assert 0 == last.count("said before anybody listened")
-    assert f"from {ann.id}" in "".join(last.texts)
+    assert f'from "{ann.id}"' in "".join(last.texts)
     assert all(each["entry"] and each["attempts"] == 1 for each in deliveries)
     assert 0 == crew.stop()
     assert "idle" == crew.status("chef")["stage"]

@@ -3,7 +3,14 @@
 import httpx
 import pytest
 
-from fencepost.mailbox.errors import AccessTokenOfAnother, HomeserverBusy, HomeserverUnavailable, StrangeHomeserver
+from fencepost.mailbox.errors import (
+    AccessTokenOfAnother,
+    HomeserverBusy,
+    HomeserverRefused,
+    HomeserverTrouble,
+    HomeserverUnavailable,
+    StrangeHomeserver,
+)
 from fencepost.mailbox.events import RoomClosed, RoomOpened
 from fencepost.mailbox.fleet.credentials import Credentials
 from fencepost.mailbox.fleet.files import Files
@@ -66,6 +73,35 @@ def test_nothing_is_not_there_on_the_word_of_another(page):
 
     with pytest.raises(StrangeHomeserver):
         homeserver.listener.look(lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(429, text="x", headers={"Retry-After": "9" * 400}),
+        httpx.Response(429, content=b'{"retry_after_ms":' + b"9" * 400 + rb',"x":"\ud800"}'),
+        httpx.Response(200, content=rb'{"next_batch":"\ud800"}'),
+        httpx.Response(200, json={"next_batch": "\x1b[2J"}),
+        httpx.Response(200, headers={"Content-Encoding": "gzip, gzip"}, stream=httpx.ByteStream(b"x")),
+        httpx.Response(400, content=rb'{"errcode":"\ud800","error":"\u001b"}'),
+    ],
+)
+def test_no_answer_breaks_the_ear(answer):
+    """Whatever its numbers, its texts and its encoding, it is trouble, in a sentence that anybody can print."""
+    homeserver = Homeserver(sync=answer)
+    with pytest.raises(HomeserverTrouble) as trouble:
+        homeserver.listener.ring(1)
+
+    assert str(trouble.value).isprintable()
+
+
+def test_an_access_token_that_is_echoed_is_not_repeated():
+    """A homeserver may say in its error what it was asked with."""
+    said = httpx.Response(400, json={"errcode": "M_BAD", "error": "x" * 190 + f"Bearer {TOKEN}"})
+    with pytest.raises(HomeserverRefused) as refused:
+        Homeserver(sync=said).listener.ring(1)
+
+    assert TOKEN[:4] not in str(refused.value)
 
 
 def test_who_was_put_out_is_told_why_after_a_start_too():
